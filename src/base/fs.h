@@ -1,0 +1,50 @@
+/* Files by directory descriptor. Nothing here follows a symbolic link in the last component, every
+ * descriptor is born O_CLOEXEC, and what must survive a power cut is synced file first, then
+ * directory. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* openat2 with RESOLVE_BENEATH | NO_SYMLINKS | NO_MAGICLINKS. Negative errno, no text. */
+int fs_open_beneath(int dir_fd, const char *path, int flags, mode_t mode);
+
+/* The whole file, NUL-terminated (the NUL is not counted). -EFBIG above `max`; regular files only
+ * (-EINVAL otherwise), never blocks on a FIFO. Text in err when err is given. */
+int fs_read_capped(int dir_fd, const char *name, size_t max, char **ret_text, size_t *ret_length,
+		   struct err *err);
+/* procfs, sysfs, cgroupfs values: one read, at most room-1 bytes, trailing newline cut. Length or negative errno. */
+ssize_t fs_read_small(int dir_fd, const char *name, char *buffer, size_t room);
+/* One write of the whole text to an existing file (procfs, cgroupfs). Negative errno. */
+int fs_write_small(int dir_fd, const char *name, const char *text);
+
+/* Writes temp, fsync, rename, fsync of the directory: the name holds the old content or the new one. */
+int fs_write_atomic(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode,
+		    struct err *err);
+/* write(2) until done or error. */
+int fs_write_all(int fd, const void *bytes, size_t length);
+
+/* mkdir -p of an absolute path; existing directories are left as they are. */
+int fs_make_dirs(const char *path, mode_t mode, struct err *err);
+
+struct fs_removed {
+	uint64_t files; /* everything that is not a directory */
+	uint64_t dirs;
+	uint64_t bytes;    /* apparent size of the regular files */
+	uint64_t remained; /* entries that could not be removed */
+};
+
+/* Removes a tree that may be hostile (any depth, any names, unreadable directories, being changed):
+ * by descriptor, never across a mount point (-EXDEV counts as remained), bounded descriptors.
+ * A name that is not there is success. `ret` may be NULL. */
+int fs_remove_tree(int dir_fd, const char *name, struct fs_removed *ret, struct err *err);
+
+/* Bytes and inodes below a directory by descriptor, same bounds; allocated blocks, not apparent size.
+ * Stops and returns -E2BIG once either maximum (0: none) is passed, with the counts so far in ret. */
+int fs_tree_usage(int dir_fd, uint64_t max_bytes, uint64_t max_inodes, uint64_t *ret_bytes,
+		  uint64_t *ret_inodes);

@@ -1,0 +1,28 @@
+/* SHA-256, streaming. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HASH_SIZE 32
+#define HASH_HEX  65 /* with the NUL */
+
+struct hash; /* heap, hash_new/hash_free */
+
+struct hash *hash_new(void);
+void hash_free(struct hash *h);
+void hash_add(struct hash *h, const void *bytes, size_t length);
+/* Ends the computation; h may then be started again with hash_restart. */
+void hash_end(struct hash *h, char ret_hex[HASH_HEX]);
+void hash_restart(struct hash *h);
+
+void hash_bytes(const void *bytes, size_t length, char ret_hex[HASH_HEX]);
+/* Whole file from its start by descriptor; negative errno. */
+int hash_file(int fd, char ret_hex[HASH_HEX]);
+
+static inline void hash_freep(struct hash **h)
+{
+	hash_free(*h);
+	*h = NULL;
+}
+#define CLEANUP_HASH __attribute__((cleanup(hash_freep)))

@@ -1,0 +1,24 @@
+/* Small helpers over jansson: one line out, capped and typed in. */
+#pragma once
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+static inline void json_decrefp(json_t **value)
+{
+	json_decref(*value);
+	*value = NULL;
+}
+#define CLEANUP_JSON __attribute__((cleanup(json_decrefp)))
+
+/* String value; bytes that are not UTF-8 are written as \ufffd so that a record is never lost for a name. */
+json_t *json_text(const char *text);
+/* u64 beyond 2^63-1 is clamped there (jansson's integers are signed). */
+json_t *json_u64(uint64_t value);
+
+/* Durable and atomic; indented when `name` is for people (all of ours are). */
+int json_write_file(int dir_fd, const char *name, const json_t *value, struct err *err);
+/* Capped, duplicate keys refused, err names the file and line:column. */
+int json_read_file(int dir_fd, const char *name, size_t max, json_t **ret, struct err *err);

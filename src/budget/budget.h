@@ -1,0 +1,113 @@
+/* How much a run may use: one group of processes with limits, whatever the host's cgroup version.
+ *
+ * A budget is created empty with its limits set and read back, then processes are put into it
+ * (budget_attach) or born in it (budget_clone_fd, v2 only). The keeper is never inside. The group is
+ * PARENT/ID, and PARENT ("cupel" by default) carries the aggregate cap of all runs.
+ *
+ * cgroup1.c: controllers memory, cpu, cpuacct, pids (and blkio for accounting where present), each at its
+ * own mount point found in /proc/self/mountinfo. cgroup2.c: the unified tree; scope.c asks systemd for a
+ * delegated scope over D-Bus (libsystemd, loaded when used) where systemd owns the tree. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "spec/limits.h"
+
+struct budget {
+	const struct budget_ops *ops;
+}; /* first member of every backend */
+
+/* What the kernel has counted. Fields it does not offer stay 0. */
+struct usage {
+	uint64_t mem_bytes; /* now */
+	uint64_t mem_peak_bytes;
+	uint64_t mem_anon_bytes; /* now; with tmpfs and shm in shmem */
+	uint64_t mem_file_bytes;
+	uint64_t mem_shmem_bytes;
+	uint64_t mem_kernel_bytes;
+	uint64_t cpu_usec; /* user + system */
+	uint64_t cpu_user_usec;
+	uint64_t cpu_system_usec;
+	uint64_t throttled_usec;
+	uint64_t throttled_periods;
+	uint64_t pids;      /* now */
+	uint64_t pids_peak; /* v2 6.1+; elsewhere the largest sample */
+	uint64_t io_read_bytes;
+	uint64_t io_write_bytes;
+	uint64_t oom_kills; /* processes the kernel killed for the memory limit */
+	uint64_t
+		mem_limit_hits; /* times an allocation met the limit (memory.events max, v1 failcnt) */
+	uint64_t pids_limit_hits;                         /* forks refused */
+	uint64_t psi_mem_usec, psi_cpu_usec, psi_io_usec; /* total "some" stall, v2 with PSI */
+};
+
+/* One value as the kernel gives it back, for the receipt. */
+struct budget_value {
+	char file[64]; /* "memory.max" */
+	char want[64];
+	char have[64];
+};
+#define BUDGET_VALUES_MAX 12
+
+struct budget_ops {
+	const char *name; /* "cgroup1", "cgroup2", "cgroup2-systemd", "none" */
+	/* Puts a process (pid as seen by the caller) into the group. */
+	int (*attach)(struct budget *, pid_t pid, struct err *);
+	/* Directory descriptor for CLONE_INTO_CGROUP, borrowed; -EOPNOTSUPP where there is none. */
+	int (*clone_fd)(struct budget *);
+	int (*read_usage)(struct budget *, struct usage *ret, struct err *);
+	/* Descriptor that turns readable (POLLIN, v1 eventfd) or exceptional (POLLPRI, v2) when the memory limit
+	 * killed something; borrowed; -EOPNOTSUPP where there is none. After a wake-up call read_usage and look at oom_kills. */
+	int (*oom_fd)(struct budget *);
+	short (*oom_events)(struct budget *); /* the poll events to ask for on oom_fd */
+	/* Consumes a wake-up of oom_fd. */
+	void (*oom_ack)(struct budget *);
+	/* SIGKILL to all in the group, then waits (events, not sleeps; at most `wait_ns`) until it is empty. -ETIMEDOUT. */
+	int (*kill_all)(struct budget *, uint64_t wait_ns, struct err *);
+	/* Values set, read back from the kernel; returns how many. The order is fixed. */
+	int (*receipt)(struct budget *, struct budget_value ret[BUDGET_VALUES_MAX]);
+	/* The group's path for records: "cupel/ID". */
+	const char *(*path)(struct budget *);
+	/* Removes the (empty) group; 0 if it is already gone. */
+	int (*remove)(struct budget *, struct err *);
+	/* Frees the handle only; the group stays. Accepts NULL inside budget_free. */
+	void (*free)(struct budget *);
+};
+
+/* What the caller wants of the host. */
+struct budget_request {
+	const char *id;
+	const char *parent;                                /* config cgroup_parent */
+	int manager;                                       /* enum cgroup_manager */
+	const struct limits *limits;                       /* memory, cpus, pids are set here */
+	const struct limits *aggregate;                    /* on the parent */
+	bool may_miss_memory, may_miss_cpu, may_miss_pids; /* --allow-missing */
+};
+
+/* Creates PARENT (with the aggregate cap) and the run's empty group with its limits. A limiter the host does not
+ * give is err_layer("memory"|"cpu"|"pids") with the remedy, unless it may be missing: then budget_missing() names it.
+ * -EEXIST (caller) if a group of that id exists already. Nothing is left behind on failure. */
+int budget_create(const struct budget_request *request, struct budget **ret, struct err *err);
+/* Which of "memory", "cpu", "pids" are not enforced, as a comma list; "" for none. */
+const char *budget_missing(const struct budget *b);
+
+/* For gc: kills what is in PARENT/ID of a dead run and removes the groups; 0 if there were none, 1 if something was removed. */
+int budget_sweep(const char *parent, const char *id, struct err *err);
+/* Ids that have a group under PARENT in any hierarchy. */
+struct strv;
+int budget_list(const char *parent, struct strv *ret, struct err *err);
+
+static inline void budget_free(struct budget *b)
+{
+	if (b)
+		b->ops->free(b);
+}
+static inline void budget_freep(struct budget **b)
+{
+	budget_free(*b);
+	*b = NULL;
+}
+#define CLEANUP_BUDGET __attribute__((cleanup(budget_freep)))

@@ -1,0 +1,55 @@
+/* The working directory's disk: how many bytes and files it may hold, and its removal.
+ *
+ * image    (root) a sparse ext4 image in an unnamed file behind a loop device, formatted from a template that is made once
+ *          per size with mkfs.ext4 and kept in HOME/cache; mounted on the working directory. At the limit the analysis gets ENOSPC.
+ *          Nothing but the mount has a name: when it goes, loop device and bytes go with it.
+ * watched  a plain directory that the keeper measures; over the limit the run is ended with cause `disk`. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/fs.h"
+
+struct scratch {
+	char *path;         /* owned; /tmp/scidex-analysis-ID */
+	char mechanism[16]; /* "image", "watched" */
+	uint64_t limit_bytes, limit_inodes;
+	int root_fd; /* owned; the parent directory, O_PATH */
+	int dir_fd; /* owned; the working directory itself (inside the image when mounted), O_DIRECTORY */
+	uint64_t peak_bytes, peak_inodes; /* largest seen by scratch_measure */
+	bool mounted;
+};
+
+struct scratch_request {
+	const char *home; /* for the image and the template cache */
+	const char *path; /* must not exist yet */
+	uint64_t limit_bytes, limit_inodes;
+	uid_t owner_uid; /* owner of the directory and of what is made in it */
+	gid_t owner_gid;
+	int mechanism; /* enum disk_mechanism */
+	bool may_miss; /* --allow-missing disk: image falls back to watched */
+};
+
+/* Makes the directory (0700, owner) with its mechanism. DISK_AUTO: image as root, watched otherwise. A path that exists is a caller
+ * error. The image's mechanism failing is err_layer("disk") with the remedy. Nothing is left behind on failure. */
+int scratch_create(const struct scratch_request *request, struct scratch *ret, struct err *err);
+/* A subdirectory of it, with the owner; negative errno. */
+int scratch_mkdir(struct scratch *s, const char *name, mode_t mode, uid_t uid, gid_t gid);
+
+struct scratch_use {
+	uint64_t bytes, inodes; /* used now */
+	bool full;              /* at or over a limit (image: no free block or inode left) */
+};
+/* Image: statfs, microseconds. Watched: walks by descriptor. Updates the peaks. */
+int scratch_measure(struct scratch *s, struct scratch_use *ret);
+
+/* Unmounts (image) and removes; `ret` counts files and bytes and what remained (0 on success). */
+int scratch_remove(struct scratch *s, struct fs_removed *ret, struct err *err);
+/* Image only: before removal, moves out of the way: unmounts and leaves the plain directory at path empty, for --keep to be filled. */
+void scratch_release(struct scratch *s); /* closes descriptors; removes nothing */
+
+/* For gc: a dead run's working directory, mounted or not. 1 if something was removed, 0 if there was nothing. */
+int scratch_sweep(const char *path, struct fs_removed *ret, struct err *err);

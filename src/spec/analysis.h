@@ -1,0 +1,94 @@
+/* What was asked: an analysis, from a YAML file or from options, before and after resolution. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "spec/limits.h"
+
+#define ANALYSIS_FILE_MAX (1024 * 1024)
+
+struct pair {
+	char *key;   /* owned */
+	char *value; /* owned */
+};
+
+struct pairs {
+	struct pair *v; /* owned */
+	size_t n;
+};
+void pairs_set(struct pairs *pairs, const char *key, const char *value); /* replaces an equal key */
+const char *pairs_get(const struct pairs *pairs, const char *key);
+void pairs_release(struct pairs *pairs);
+
+/* A file or directory the analysis may read: shown read-only at data/NAME. */
+struct input {
+	char *path;   /* owned; absolute after resolution */
+	char *name;   /* owned */
+	char *origin; /* owned; "file:line:column" or the option, for messages */
+};
+
+struct output {
+	char *pattern; /* owned; glob relative to the working directory, "**" crosses directories */
+	char *media_type; /* owned or NULL */
+	bool required;
+};
+
+enum network { NETWORK_NONE, NETWORK_HOST };
+enum keep { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
+
+struct analysis {
+	char *file;           /* owned; the analysis file as given, NULL when from options */
+	char *id;             /* owned; NULL: to be generated */
+	char *name;           /* owned or NULL */
+	char *quest;          /* owned or NULL */
+	char *runtime;        /* owned or NULL: the configured default */
+	char *runtime_origin; /* owned or NULL: who said so */
+	char *profile;        /* owned or NULL: the configured default */
+	struct strv
+		code; /* the script first, then files it needs: absolute host paths, shown at code/NAME */
+	struct strv args; /* arguments of the script */
+	struct strv
+		command; /* argv instead of code; a string in the file becomes /bin/sh -c STRING */
+	struct input *inputs; /* owned */
+	size_t n_inputs;
+	struct output *outputs; /* owned; none said: "out/**", not required */
+	size_t n_outputs;
+	struct pairs env;
+	struct pairs labels;
+	struct limits limits; /* as said here only */
+	enum network network;
+	bool network_said;
+	enum keep keep;
+	bool keep_said;
+	int warn_signal;           /* 0: none; default SIGUSR1 when limits.warn is said */
+	struct strv allow_missing; /* layer names */
+};
+
+void analysis_release(struct analysis *a);
+#define CLEANUP_ANALYSIS CLEANUP(analysis_release)
+
+/* Reads a YAML file strictly; the first mistake is in err as file:line:column with the remedy.
+ * Relative paths in the file are relative to the file's directory. */
+int analysis_read(const char *path, struct analysis *ret, struct err *err);
+/* The same from memory (tests, fuzzing); `path` is for messages and relative paths. */
+int analysis_parse(const char *path, const char *text, size_t length, struct analysis *ret,
+		   struct err *err);
+
+/* Checks what no single value shows: code or command given, names unique, env names well formed
+ * and not cupel's own (CUPEL_*), sizes of lists within caps. */
+int analysis_check(const struct analysis *a, struct err *err);
+
+/* "PATH" or "PATH:NAME" as in --data. */
+int input_parse(const char *text, const char *base, const char *origin, struct input *ret,
+		struct err *err);
+void analysis_add_input(struct analysis *a, struct input *input); /* takes the contents */
+void analysis_add_output(struct analysis *a, const char *pattern, const char *media_type,
+			 bool required);
+
+/* The layers that --allow-missing knows. */
+extern const char *const layer_names[];
+extern const size_t layer_count;
+int layer_check(const char *name, struct err *err);

@@ -1,0 +1,81 @@
+/* Configuration: /etc/cupel/cupel.yaml, the user's ($XDG_CONFIG_HOME/cupel/cupel.yaml), the
+ * project's cupel.yaml found upward from the current directory; later files override earlier ones.
+ *
+ * Trust: host policy (ceilings, aggregate, uids, cgroup, policy, home) is the host's and, for an
+ * ordinary user's runs, the user's own; a project file may lower ceilings but says nothing else of
+ * these. A project file that belongs neither to the caller nor to root is refused. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "spec/analysis.h"
+#include "spec/limits.h"
+
+/* One effective value for `cupel config`: its dotted key, its text, where it came from. */
+struct config_value {
+	char *key;    /* owned */
+	char *text;   /* owned */
+	char *origin; /* owned; "built-in", "FILE:LINE", "environment CUPEL_HOME" */
+};
+
+struct profile {
+	char *name; /* owned */
+	struct limits limits;
+};
+
+enum disk_mechanism { DISK_AUTO, DISK_IMAGE, DISK_WATCHED };
+enum cgroup_manager { CGROUP_AUTO, CGROUP_V1, CGROUP_V2, CGROUP_SYSTEMD };
+
+struct config {
+	char *home;         /* owned; $CUPEL_HOME, absolute */
+	char *project_root; /* owned or NULL */
+	char *project_data; /* owned absolute or NULL: project root's `data` if it exists or was named */
+	char *project_docs;       /* owned absolute or NULL */
+	struct strv protect;      /* absolute paths that analyses must never see or change */
+	struct profile *profiles; /* owned; those said in files */
+	size_t n_profiles;
+	struct limits defaults;
+	struct limits ceilings;
+	struct limits
+		aggregate; /* memory, cpus, pids of all runs together; built-in: 90 % of memory, all cpus but a tenth, 16384 pids */
+	char *work_root;   /* owned; "/tmp" */
+	char *work_template;   /* owned; "scidex-analysis-{id}" */
+	char *default_runtime; /* owned; "base" */
+	char *default_profile; /* owned; "default" */
+	enum keep keep;
+	uid_t uid_first;
+	uint32_t uid_count;
+	bool network_host_allowed; /* policy.network: [none, host] */
+	struct strv
+		allow_missing; /* policy.allow_missing: layers that may be missing on this host */
+	struct strv
+		env_pass; /* defaults.env_pass: names of variables passed from the caller (LANG, TZ...) */
+	char *cgroup_parent; /* owned; "cupel": the group under which runs are made */
+	enum cgroup_manager cgroup_manager;
+	enum disk_mechanism disk;
+	struct config_value *values; /* owned; in the order of the table of keys */
+	size_t n_values;
+};
+
+void config_release(struct config *c);
+#define CLEANUP_CONFIG CLEANUP(config_release)
+
+/* What the reading depends on, so that tests need no real /etc. NULLs: the real ones. */
+struct config_where {
+	const char *system_file; /* "/etc/cupel/cupel.yaml" */
+	const char *user_file;   /* $XDG_CONFIG_HOME/cupel/cupel.yaml or ~/.config/... */
+	const char *start_dir;   /* the current directory */
+	const char *
+		home; /* $CUPEL_HOME; else /var/lib/cupel as root, $XDG_STATE_HOME/cupel or ~/.local/state/cupel */
+};
+
+int config_read(const struct config_where *where, struct config *ret, struct err *err);
+/* The working directory of a run: root + template with {id} replaced. Owned by the caller. */
+char *config_work_dir(const struct config *c, const char *id);
+/* Profile, defaults, analysis in rising priority, then ceilings. */
+int config_limits(const struct config *c, const struct limits *runtime, const struct analysis *a,
+		  struct limits *ret, struct err *err);

@@ -1,0 +1,11 @@
+/* Run ids: part of paths and cgroup names, so they are checked before anything is touched. */
+#pragma once
+
+#include "base/err.h"
+
+#define ID_MAX 64
+
+/* 1 to 64 of A-Z a-z 0-9 . _ - , beginning with a letter or digit, without "..". */
+int id_check(const char *id, struct err *err);
+/* Sortable by time (milliseconds), 13 lower-case characters with 20 bits of chance. */
+void id_generate(char ret[ID_MAX + 1]);

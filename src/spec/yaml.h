@@ -1,0 +1,59 @@
+/* A YAML document as an immutable tree whose nodes know their place, with everything hostile capped:
+ * bytes, depth, nodes after alias expansion, length of a scalar. Duplicate keys, several documents,
+ * tags, merge keys, NUL and invalid UTF-8 are refused. The only file that includes yaml.h of libyaml is yaml.c. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define YAML_DEPTH_MAX 24
+#define YAML_NODES_MAX 10000
+
+enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP };
+
+struct node {
+	enum node_kind kind;
+	int line, column;     /* from 1 */
+	char *text;           /* scalar: owned by the document */
+	bool quoted;          /* scalar: written in quotes or as a block */
+	struct node **keys;   /* map: scalars */
+	struct node **values; /* map and list */
+	size_t n;
+	size_t weight; /* nodes below, aliases expanded */
+};
+
+struct document; /* owns all nodes */
+
+int document_parse(const char *file, const char *text, size_t length, struct document **ret,
+		   struct err *err);
+void document_free(struct document *d);
+const struct node *document_root(const struct document *d); /* NULL for an empty document */
+const char *document_file(const struct document *d);
+
+static inline void document_freep(struct document **d)
+{
+	document_free(*d);
+	*d = NULL;
+}
+#define CLEANUP_DOCUMENT __attribute__((cleanup(document_freep)))
+
+/* "file:line:column: FORMAT", kind caller, -EINVAL. */
+int node_error(const struct document *d, const struct node *n, struct err *err, const char *format,
+	       ...) __attribute__((format(printf, 4, 5)));
+
+/* One row a key that a map may have: its setter reads the value into `target`. */
+struct key_row {
+	const char *key;
+	int (*read)(const struct document *d, const struct node *value, void *target,
+		    struct err *err);
+};
+/* Each key of the map through its row; an unknown key is an error with "did you mean". */
+int map_read(const struct document *d, const struct node *map, const struct key_row *rows,
+	     size_t n_rows, void *target, struct err *err);
+
+/* Typed reads with an error that says what was expected. Strings are owned by the caller. */
+int node_string(const struct document *d, const struct node *n, char **ret, struct err *err);
+int node_bool(const struct document *d, const struct node *n, bool *ret,
+	      struct err *err); /* true, false */

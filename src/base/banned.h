@@ -7,5 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* _FORTIFY_SOURCE makes macros of these under clang, which warns of poisoning a macro. */
+#undef sprintf
+#undef vsprintf
+
 #pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok atoi atol atoll system    \
 	popen gets tmpnam mktemp dup

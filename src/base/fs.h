@@ -13,9 +13,15 @@
 
 /* openat2 with RESOLVE_BENEATH | NO_SYMLINKS | NO_MAGICLINKS. Negative errno, no text. */
 int fs_open_beneath(int dir_fd, const char *path, int flags, mode_t mode);
+/* The same with RESOLVE_* flags of one's own. */
+int fs_open_resolve(int dir_fd, const char *path, uint64_t flags, mode_t mode, uint64_t resolve);
+/* The directory that holds the last component of `path`, opened for reading; *ret_last points into
+ * `path`. -EINVAL if that component is empty, "." or "..". */
+int fs_open_parent(int dir_fd, const char *path, const char **ret_last);
 
 /* The whole file, NUL-terminated (the NUL is not counted). -EFBIG above `max`; regular files only
- * (-EINVAL otherwise), never blocks on a FIFO. Text in err when err is given. */
+ * (-EINVAL otherwise), never blocks on a FIFO. Text in err when err is given: kind caller for a name that leads
+ * nowhere or to something else, host for the rest. */
 int fs_read_capped(int dir_fd, const char *name, size_t max, char **ret_text, size_t *ret_length,
 		   struct err *err);
 /* procfs, sysfs, cgroupfs values: one read, at most room-1 bytes, trailing newline cut. Length or negative errno. */
@@ -29,7 +35,7 @@ int fs_write_atomic(int dir_fd, const char *name, const void *bytes, size_t leng
 /* write(2) until done or error. */
 int fs_write_all(int fd, const void *bytes, size_t length);
 
-/* mkdir -p of an absolute path; existing directories are left as they are. */
+/* mkdir -p of an absolute path; existing directories are left as they are. Not synced. */
 int fs_make_dirs(const char *path, mode_t mode, struct err *err);
 
 struct fs_removed {
@@ -41,10 +47,14 @@ struct fs_removed {
 
 /* Removes a tree that may be hostile (any depth, any names, unreadable directories, being changed):
  * by descriptor, never across a mount point (-EXDEV counts as remained), bounded descriptors.
- * A name that is not there is success. `ret` may be NULL. */
+ * A name that is not there is success. When something remains the rest is removed all the same, and
+ * the first failure is returned. `ret` may be NULL, and is filled on failure too. */
 int fs_remove_tree(int dir_fd, const char *name, struct fs_removed *ret, struct err *err);
 
 /* Bytes and inodes below a directory by descriptor, same bounds; allocated blocks, not apparent size.
- * Stops and returns -E2BIG once either maximum (0: none) is passed, with the counts so far in ret. */
+ * Each hard-linked file counts once; the directory itself does not count. Returns the number of
+ * directories that could not be read (0: all was counted). Stops and returns -E2BIG once either
+ * maximum (0: none) is passed, -EAGAIN when directories were moved about under the walk; both with
+ * the counts so far in ret. */
 int fs_tree_usage(int dir_fd, uint64_t max_bytes, uint64_t max_inodes, uint64_t *ret_bytes,
 		  uint64_t *ret_inodes);

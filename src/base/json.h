@@ -6,12 +6,7 @@
 
 #include "base/err.h"
 
-static inline void json_decrefp(json_t **value)
-{
-	json_decref(*value);
-	*value = NULL;
-}
-#define CLEANUP_JSON __attribute__((cleanup(json_decrefp)))
+#define CLEANUP_JSON __attribute__((cleanup(json_decrefp))) /* jansson's own */
 
 /* String value; bytes that are not UTF-8 are written as \ufffd so that a record is never lost for a name. */
 json_t *json_text(const char *text);

@@ -59,6 +59,8 @@ static inline bool str_eq(const char *a, const char *b)
 bool str_starts(const char *text, const char *prefix);
 bool str_ends(const char *text, const char *suffix);
 bool str_is_utf8(const char *text, size_t length);
+/* Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none. */
+size_t str_utf8_length(const char *text, size_t length);
 /* Edit distance, for "did you mean"; at most 64 characters of each are looked at. */
 unsigned str_distance(const char *a, const char *b);
 /* The nearest of `count` words within a third of the length, or NULL. */

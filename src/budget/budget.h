@@ -16,16 +16,17 @@
 #include "base/err.h"
 #include "spec/limits.h"
 
-struct budget {
+struct budget { /* first member of every backend */
 	const struct budget_ops *ops;
-}; /* first member of every backend */
+	unsigned missing; /* the limiters not enforced: budget_missing() */
+};
 
 /* What the kernel has counted. Fields it does not offer stay 0. */
 struct usage {
 	uint64_t mem_bytes; /* now */
 	uint64_t mem_peak_bytes;
 	uint64_t mem_anon_bytes; /* now; with tmpfs and shm in shmem */
-	uint64_t mem_file_bytes;
+	uint64_t mem_file_bytes; /* page cache, without the pages of tmpfs and shm */
 	uint64_t mem_shmem_bytes;
 	uint64_t mem_kernel_bytes;
 	uint64_t cpu_usec; /* user + system */
@@ -60,12 +61,15 @@ struct budget_ops {
 	int (*clone_fd)(struct budget *);
 	int (*read_usage)(struct budget *, struct usage *ret, struct err *);
 	/* Descriptor that turns readable (POLLIN, v1 eventfd) or exceptional (POLLPRI, v2) when the memory limit
-	 * killed something; borrowed; -EOPNOTSUPP where there is none. After a wake-up call read_usage and look at oom_kills. */
+	 * killed something; borrowed; -EOPNOTSUPP where there is none. After a wake-up call read_usage and look at oom_kills.
+	 * v1 signals when the kernel begins to look for a victim, so oom_kills may rise a moment after the wake-up: look again
+	 * at the next sample. It also signals when the group is removed. v2 wakes for each time the limit was met, too. */
 	int (*oom_fd)(struct budget *);
 	short (*oom_events)(struct budget *); /* the poll events to ask for on oom_fd */
 	/* Consumes a wake-up of oom_fd. */
 	void (*oom_ack)(struct budget *);
-	/* SIGKILL to all in the group, then waits (events, not sleeps; at most `wait_ns`) until it is empty. -ETIMEDOUT. */
+	/* SIGKILL to all in the group, then waits (events, not sleeps; at most `wait_ns`) until it is empty. -ETIMEDOUT. No process can be
+	 * born in the group afterwards where the kernel has no cgroup.kill (pids.max is then 0). */
 	int (*kill_all)(struct budget *, uint64_t wait_ns, struct err *);
 	/* Values set, read back from the kernel; returns how many. The order is fixed. */
 	int (*receipt)(struct budget *, struct budget_value ret[BUDGET_VALUES_MAX]);
@@ -89,7 +93,9 @@ struct budget_request {
 
 /* Creates PARENT (with the aggregate cap) and the run's empty group with its limits. A limiter the host does not
  * give is err_layer("memory"|"cpu"|"pids") with the remedy, unless it may be missing: then budget_missing() names it.
- * -EEXIST (caller) if a group of that id exists already. Nothing is left behind on failure. */
+ * -EEXIST (caller) if a group of that id exists already. Nothing is left behind on failure, but under systemd the caller may by
+ * then be in the run's scope, which goes with its last process. Under systemd the caller is moved into that scope, so it should
+ * be the keeper itself, and have no more than one budget at a time. */
 int budget_create(const struct budget_request *request, struct budget **ret, struct err *err);
 /* Which of "memory", "cpu", "pids" are not enforced, as a comma list; "" for none. */
 const char *budget_missing(const struct budget *b);

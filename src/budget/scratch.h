@@ -2,7 +2,9 @@
  *
  * image    (root) a sparse ext4 image in an unnamed file behind a loop device, formatted from a template that is made once
  *          per size with mkfs.ext4 and kept in HOME/cache; mounted on the working directory. At the limit the analysis gets ENOSPC.
- *          Nothing but the mount has a name: when it goes, loop device and bytes go with it.
+ *          Nothing but the mount has a name: when it goes, loop device and bytes go with it. The filesystem's own tables are not
+ *          part of the limit: all of limit_bytes can be written but for a few blocks, and never more. The inode limit is rounded
+ *          up to what fills ext4's tables (16 a block group of 128 MiB). The file is sparse: the host's own disk may be full first.
  * watched  a plain directory that the keeper measures; over the limit the run is ended with cause `disk`. */
 #pragma once
 
@@ -12,6 +14,9 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+
+/* Below this an image is refused (caller): ext4 itself would take most of it. */
+#define SCRATCH_IMAGE_MIN_BYTES (1024 * 1024)
 
 struct scratch {
 	char *path;         /* owned; /tmp/scidex-analysis-ID */
@@ -41,14 +46,13 @@ int scratch_mkdir(struct scratch *s, const char *name, mode_t mode, uid_t uid, g
 
 struct scratch_use {
 	uint64_t bytes, inodes; /* used now */
-	bool full;              /* at or over a limit (image: no free block or inode left) */
+	bool full; /* at or over a limit (image: no inode left, or less space than a large write needs) */
 };
 /* Image: statfs, microseconds. Watched: walks by descriptor. Updates the peaks. */
 int scratch_measure(struct scratch *s, struct scratch_use *ret);
 
 /* Unmounts (image) and removes; `ret` counts files and bytes and what remained (0 on success). */
 int scratch_remove(struct scratch *s, struct fs_removed *ret, struct err *err);
-/* Image only: before removal, moves out of the way: unmounts and leaves the plain directory at path empty, for --keep to be filled. */
 void scratch_release(struct scratch *s); /* closes descriptors; removes nothing */
 
 /* For gc: a dead run's working directory, mounted or not. 1 if something was removed, 0 if there was nothing. */

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "spec/analysis.h"
 
 struct collected {
@@ -26,15 +27,20 @@ struct manifest {
 	struct collected *files; /* owned; sorted by path */
 	size_t n_files;
 	struct refused
-		*refused; /* owned; at most OUTPUT_REFUSED_MAX are kept, n_refused_all counts all */
+		*refused; /* owned; sorted; OUTPUT_REFUSED_MAX at most, n_refused_all counts all */
 	size_t n_refused;
 	uint64_t n_refused_all;
 	uint64_t bytes;
-	char *missing; /* owned; the first required pattern that matched nothing, or NULL */
-	bool over_cap; /* the count or byte cap was passed: nothing after it was taken */
+	char *missing; /* owned; the first required pattern that matched no collected file, or NULL; not judged when over_cap */
+	bool over_cap; /* a cap was passed: what was taken before it is listed and committed as partial, nothing after it was looked at */
 };
 #define OUTPUT_REFUSED_MAX 100
-#define OUTPUT_DEPTH_MAX   128
+#define OUTPUT_DEPTH_MAX   128  /* directories below the working directory */
+#define OUTPUT_PATH_MAX    4095 /* bytes of a relative path */
+/* Names looked at in all: links cost no inode, so a directory of them has no other bound. */
+#define OUTPUT_ENTRIES_MAX 4000000
+/* The copies grow in run_fd/OUTPUT_TEMP_PREFIX + random; a crash leaves that for whoever sweeps the run directory. */
+#define OUTPUT_TEMP_PREFIX ".outputs.tmp-"
 
 struct collect_request {
 	int work_fd; /* the working directory */
@@ -46,18 +52,27 @@ struct collect_request {
 	uint64_t max_bytes, max_count;
 };
 
-/* Copies each match to a temporary tree, hashing as it goes, syncs, then renames it to outputs/. Regular files with one link only;
- * data, docs, code, tmp and home below the working directory are never looked at. */
+/* Copies each match to a temporary tree, hashing as it goes, syncs, then renames it to outputs/ (none is made when nothing was
+ * taken). Regular files with one link only, copied as 0444 (less the umask); a file's apparent size counts against max_bytes
+ * before it is read. data, docs, code, tmp, home and lost+found at the top of the working directory are never looked at.
+ * What matched but was not taken is in `refused`; so is a symbolic link or unreadable directory on the way to a match. Under root
+ * the process's supplementary groups are dropped for the duration: the process must have one thread.
+ * Negative errno only when the host failed (disk full, rights not switchable): no outputs/ then, and *ret is untouched. */
 int outputs_collect(const struct collect_request *request, struct manifest *ret, struct err *err);
 void manifest_release(struct manifest *m);
-/* {"files":[{path,size,sha256,media_type}],"refused":[...],"bytes":N,...} */
-struct json_t;
-struct json_t *manifest_json(const struct manifest *m);
-/* Pattern match by component: "*" and "?" and [..] as fnmatch, "**" any number of components. */
+#define CLEANUP_MANIFEST CLEANUP(manifest_release)
+/* {"files":[{path,size,sha256,media_type}],"refused":[{path,reason}],"refused_count":N,"count":N,"bytes":N,"missing":TEXT or null,
+ * "over_cap":BOOL}. A path that is not UTF-8 is written lossily, with its bytes in "path_hex" beside it. */
+json_t *manifest_json(const struct manifest *m);
+/* Pattern match by component: "*" and "?" and [..] as fnmatch (a leading dot is nothing special), "**" any number of components,
+ * at the end at least one. A pattern that names a directory ("out", "out/") means everything below it. Absolute patterns, "..",
+ * and more than 63 components match nothing. */
 bool outputs_match(const char *pattern, const char *path);
 /* By extension: "text/csv", "image/png"...; NULL if unknown. */
 const char *media_type_guess(const char *path);
 
-/* --keep: copies the whole working directory (regular files, directories, links as links) beneath dest_fd, with the same care. */
+/* --keep: copies the whole working directory (regular files with their holes, directories, links as links) beneath dest_fd,
+ * with the same care: other types, hard links, other file systems, what is unreadable or too deep and entries past OUTPUT_ENTRIES_MAX stay behind. Set-id bits and
+ * write permission of others are not copied. On failure what was copied so far remains, for the caller to remove. */
 int outputs_keep(int work_fd, int dest_fd, uid_t uid, gid_t gid, uint64_t *ret_files,
 		 struct err *err);

@@ -8,7 +8,13 @@
 #include "base/str.h"
 #include "spec/limits.h"
 
-#define ANALYSIS_FILE_MAX (1024 * 1024)
+#define ANALYSIS_FILE_MAX    (1024 * 1024)
+#define ANALYSIS_INPUTS_MAX  1000
+#define ANALYSIS_OUTPUTS_MAX 1000
+#define ANALYSIS_ENV_MAX     1000 /* labels too */
+#define ANALYSIS_ARGS_MAX    4096
+#define ANALYSIS_STRING_MAX  (128 * 1024) /* the kernel's own cap on one argument or variable */
+#define ANALYSIS_LABEL_MAX   256
 
 struct pair {
 	char *key;   /* owned */
@@ -38,6 +44,8 @@ struct output {
 
 enum network { NETWORK_NONE, NETWORK_HOST };
 enum keep { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
+extern const char *const keep_names[];    /* never, failed, always */
+extern const char *const network_names[]; /* none, host */
 
 struct analysis {
 	char *file;           /* owned; the analysis file as given, NULL when from options */
@@ -54,7 +62,7 @@ struct analysis {
 		command; /* argv instead of code; a string in the file becomes /bin/sh -c STRING */
 	struct input *inputs; /* owned */
 	size_t n_inputs;
-	struct output *outputs; /* owned; none said: "out/**", not required */
+	struct output *outputs; /* owned; none said: all below out/, see analysis_complete */
 	size_t n_outputs;
 	struct pairs env;
 	struct pairs labels;
@@ -80,6 +88,17 @@ int analysis_parse(const char *path, const char *text, size_t length, struct ana
 /* Checks what no single value shows: code or command given, names unique, env names well formed
  * and not cupel's own (CUPEL_*), sizes of lists within caps. */
 int analysis_check(const struct analysis *a, struct err *err);
+
+/* What nobody said, once the limits are resolved: all files below out/ are outputs, none required;
+ * the warning, if limits have one, is SIGUSR1. */
+void analysis_complete(struct analysis *a, const struct limits *effective);
+
+/* [A-Za-z_][A-Za-z0-9_]*, not CUPEL_*. */
+int env_name_check(const char *name, struct err *err);
+/* Relative, no empty, "." or ".." component, no control characters. */
+int output_pattern_check(const char *pattern, struct err *err);
+/* "SIGUSR1" or "USR1": the number; only USR1 USR2 INT HUP TERM. */
+int warn_signal_parse(const char *text, int *ret, struct err *err);
 
 /* "PATH" or "PATH:NAME" as in --data. */
 int input_parse(const char *text, const char *base, const char *origin, struct input *ret,

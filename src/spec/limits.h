@@ -63,3 +63,9 @@ int limits_profile(const char *name, struct limits *ret);
 /* -EPERM naming the limit, both values and where the ceiling was set, if any value is above it. */
 int limits_check_ceilings(const struct limits *limits, const struct limits *ceilings,
 			  struct err *err);
+
+struct document;
+struct node;
+/* A YAML map by limit keys; every value said replaces the one in `limits`, its origin is FILE:LINE. */
+int limits_read(const struct document *d, const struct node *map, struct limits *limits,
+		struct err *err);

@@ -8,8 +8,12 @@
 
 #include "base/err.h"
 
-#define YAML_DEPTH_MAX 24
-#define YAML_NODES_MAX 10000
+#define YAML_DEPTH_MAX   24
+#define YAML_NODES_MAX   10000
+#define YAML_BYTES_MAX   (1024 * 1024)     /* of the file */
+#define YAML_SCALAR_MAX  (128 * 1024)      /* of one scalar */
+#define YAML_TEXT_MAX    (2 * 1024 * 1024) /* of all scalars, aliases expanded */
+#define YAML_ANCHORS_MAX 256
 
 enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP };
 
@@ -21,7 +25,9 @@ struct node {
 	struct node **keys;   /* map: scalars */
 	struct node **values; /* map and list */
 	size_t n;
-	size_t weight; /* nodes below, aliases expanded */
+	size_t weight;   /* this node and those below, aliases expanded */
+	size_t bytes;    /* text of the same */
+	unsigned height; /* levels below */
 };
 
 struct document; /* owns all nodes */
@@ -53,7 +59,21 @@ struct key_row {
 int map_read(const struct document *d, const struct node *map, const struct key_row *rows,
 	     size_t n_rows, void *target, struct err *err);
 
+/* The value of a key, or NULL; a NULL map has none. */
+const struct node *map_get(const struct node *map, const char *key);
+/* Plain `null`, `~` or nothing at all. */
+bool node_is_null(const struct node *n);
+
 /* Typed reads with an error that says what was expected. Strings are owned by the caller. */
 int node_string(const struct document *d, const struct node *n, char **ret, struct err *err);
 int node_bool(const struct document *d, const struct node *n, bool *ret,
 	      struct err *err); /* true, false */
+struct strv;
+/* A list of at most `max` strings; they are appended to `ret`, which is untouched on failure. */
+int node_strings(const struct document *d, const struct node *n, size_t max, struct strv *ret,
+		 struct err *err);
+/* One of `count` words: its index, or an error that lists them. */
+int node_word(const struct document *d, const struct node *n, const char *const *words,
+	      size_t count, struct err *err);
+/* "FILE:LINE" for records of where a value was said; owned by the caller. */
+char *node_origin(const struct document *d, const struct node *n);

@@ -1,0 +1,77 @@
+# The way in: meson and ninja do the work. Each target says below what it is for.
+#
+#   make            build/cupel
+#   make demo       a small real analysis, from data to verdict
+#   make test       every layer of tests; LAYERS="unit kernel" for some of them
+#   make install    to PREFIX (/usr/local), below DESTDIR
+#   make bench      how fast a box starts, beside others
+#   make asan       unit and kernel tests with AddressSanitizer and UBSan
+#   make format     let clang-format write the sources
+#   make lint       layout, size, format, cppcheck, clang-tidy
+#   make clean
+
+BUILD  ?= build
+PREFIX ?= /usr/local
+LAYERS ?=
+# Warnings are errors where nobody is watching.
+WERROR := $(if $(CI),true,false)
+
+all: need-build $(BUILD)/build.ninja
+	@$(call build,$(BUILD))
+
+# The build without its tests needs fewer packages; with them it is configured when they are wanted.
+$(BUILD)/build.ninja:
+	@meson setup $(BUILD) --prefix=$(PREFIX) -Dtests=false
+
+# build,DIR: compile, and give the program its plain place.
+define build
+ninja -C $(1) --quiet && ln -sf src/cli/cupel $(1)/cupel
+endef
+
+need-build:
+	@tools/need --check build
+
+with-tests: $(BUILD)/build.ninja
+	@meson configure $(BUILD) -Dtests=true -Dwerror=$(WERROR)
+	@$(call build,$(BUILD))
+
+demo:
+	@tools/need build run demo
+	@$(MAKE) --no-print-directory all
+	@CUPEL=$(abspath $(BUILD))/cupel examples/demo
+
+test:
+	@tools/need build run test demo lint
+	@$(MAKE) --no-print-directory with-tests
+	@tests/run --build $(BUILD) $(LAYERS)
+
+install: need-build
+	@test -f $(BUILD)/build.ninja || $(MAKE) --no-print-directory all
+	@meson configure $(BUILD) --prefix=$(PREFIX)
+	@$(call build,$(BUILD))
+	@DESTDIR=$(abspath $(DESTDIR)) meson install -C $(BUILD) --no-rebuild --quiet
+
+bench:
+	@tools/need build run bench
+	@$(MAKE) --no-print-directory all
+	@CUPEL=$(abspath $(BUILD))/cupel bench/run
+
+asan:
+	@tools/need build run test
+	@test -f build-asan/build.ninja || meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false
+	@$(call build,build-asan)
+	@tests/run --build build-asan $(or $(LAYERS),unit kernel)
+
+format:
+	@tools/need lint
+	@find src tests bench examples -name '*.[ch]' -exec clang-format -i {} +
+
+lint: need-build
+	@tools/need lint
+	@$(MAKE) --no-print-directory all
+	@tools/lint -b $(BUILD)
+
+clean:
+	rm -rf build build-asan
+
+.PHONY: all need-build with-tests demo test install bench asan format lint clean

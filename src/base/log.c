@@ -1,0 +1,56 @@
+/* One write(2) a line, so that lines of several processes do not mix. A message may carry names
+ * that an analysis chose: control characters are shown, never sent to the terminal. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/str.h"
+
+static void add_visible(struct str *line, const char *text)
+{
+	for (const char *p = text; *p; p++) {
+		unsigned char c = (unsigned char)*p;
+
+		if (c < 0x20 || c == 0x7f)
+			str_addf(line, "\\x%02x", c);
+		else
+			str_add_n(line, p, 1);
+	}
+}
+
+__attribute__((format(printf, 2, 0))) static void log_line(const char *prefix, const char *format,
+							   va_list args)
+{
+	int saved = errno;
+	CLEANUP_STR struct str line = { 0 };
+	char text[4096];
+
+	(void)vsnprintf(text, sizeof(text), format, args);
+	str_add(&line, prefix);
+	add_visible(&line, text);
+	str_add(&line, "\n");
+	/* There is nobody left to tell when standard error is gone. */
+	ssize_t ignored = write(STDERR_FILENO, line.text, line.length);
+	(void)ignored;
+	errno = saved;
+}
+
+void log_error(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_line("cupel: ", format, args);
+	va_end(args);
+}
+
+void log_warning(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_line("cupel: warning: ", format, args);
+	va_end(args);
+}

@@ -1,0 +1,209 @@
+/* How much a tree holds, counted while it may be in use and hostile.
+ *
+ * Only one directory is open at a time, so that depth costs no descriptors: the way back is "..",
+ * believed only if it is the very directory that we came from, and the place in it is a readdir
+ * cookie (file systems keep those valid across opens, as NFS needs it). */
+#include "base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+/* Inodes with several names, each counted once: an open-addressed table, a power of two in size,
+ * at most half full. Inode 0 is never used by a file system. */
+struct seen {
+	ino_t *slots; /* owned */
+	size_t size, used;
+};
+
+struct level {
+	dev_t dev;
+	ino_t ino;
+	long place; /* of telldir, while a directory below is read */
+};
+
+struct count {
+	DIR *dir;             /* owned: the directory at hand */
+	struct level *levels; /* owned: from the start to the directory at hand */
+	size_t depth, room;
+	struct seen seen;
+	uint64_t bytes, inodes;
+	int unread;
+};
+
+static void count_release(struct count *c)
+{
+	cleanup_dir(&c->dir);
+	cleanup_free(&c->levels);
+	cleanup_free(&c->seen.slots);
+}
+
+static ino_t *seen_slot(const struct seen *s, ino_t ino)
+{
+	size_t at = (size_t)((uint64_t)ino * 0x9e3779b97f4a7c15ULL >> 17) & (s->size - 1);
+
+	while (s->slots[at] != 0 && s->slots[at] != ino)
+		at = (at + 1) & (s->size - 1);
+	return &s->slots[at];
+}
+
+/* True the first time. */
+static bool seen_add(struct seen *s, ino_t ino)
+{
+	if (2 * (s->used + 1) > s->size) {
+		struct seen larger = { .size = s->size ? 2 * s->size : 256, .used = s->used };
+
+		larger.slots = xcalloc(larger.size, sizeof(*larger.slots));
+		for (size_t i = 0; i < s->size; i++)
+			if (s->slots[i] != 0)
+				*seen_slot(&larger, s->slots[i]) = s->slots[i];
+		free(s->slots);
+		*s = larger;
+	}
+	ino_t *slot = seen_slot(s, ino);
+	if (*slot == ino)
+		return false;
+	*slot = ino;
+	s->used++;
+	return true;
+}
+
+static int open_within(int dir_fd, const char *name)
+{
+	return fs_open_resolve(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
+			       RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
+/* Makes the directory behind fd the one at hand; takes fd. */
+static int set_dir(struct count *c, int fd)
+{
+	DIR *dir = fdopendir(fd);
+	int error = errno;
+
+	if (!dir) {
+		(void)close(fd);
+		return -error;
+	}
+	cleanup_dir(&c->dir);
+	c->dir = dir;
+	return 0;
+}
+
+static int descend(struct count *c, int fd, const struct stat *st)
+{
+	if (c->depth == c->room) {
+		c->room = c->room ? 2 * c->room : 64;
+		c->levels = xreallocarray(c->levels, c->room, sizeof(*c->levels));
+	}
+	if (c->depth > 0)
+		c->levels[c->depth - 1].place = telldir(c->dir);
+	int r = set_dir(c, fd);
+	if (r == 0)
+		c->levels[c->depth++] = (struct level){ .dev = st->st_dev, .ino = st->st_ino };
+	return r;
+}
+
+static int ascend(struct count *c)
+{
+	struct stat st;
+
+	if (--c->depth == 0)
+		return 0;
+	const struct level *above = &c->levels[c->depth - 1];
+	CLEANUP_FD int fd = open_within(dirfd(c->dir), "..");
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != above->dev || st.st_ino != above->ino)
+		return -EAGAIN;
+	int r = set_dir(c, take_fd(&fd));
+	if (r == 0)
+		seekdir(c->dir, above->place);
+	return r;
+}
+
+static void add(struct count *c, const struct stat *st)
+{
+	c->inodes++;
+	c->bytes += (uint64_t)st->st_blocks * 512;
+}
+
+static int count_dir(struct count *c, const char *name, const struct stat *listed)
+{
+	struct stat st;
+
+	CLEANUP_FD int fd = open_within(dirfd(c->dir), name);
+	if (fd == -EXDEV || fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+		return 0; /* another file system, or replaced meanwhile */
+	if (fd == -EACCES) {
+		add(c, listed);
+		c->unread++;
+		return 0;
+	}
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	add(c, &st);
+	return descend(c, take_fd(&fd), &st);
+}
+
+static int count_entry(struct count *c, const char *name)
+{
+	struct stat st;
+
+	if (str_eq(name, ".") || str_eq(name, ".."))
+		return 0;
+	if (fstatat(dirfd(c->dir), name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0) {
+		if (errno == ENOENT)
+			return 0;
+		if (errno != EACCES)
+			return -errno;
+		/* Readable but not searchable: names without what they stand for. */
+		c->unread++;
+		return ascend(c);
+	}
+	if (S_ISDIR(st.st_mode))
+		return count_dir(c, name, &st);
+	if (st.st_dev != c->levels[c->depth - 1].dev)
+		return 0; /* a file mounted here; its inode belongs to another table */
+	if (st.st_nlink <= 1 || seen_add(&c->seen, st.st_ino))
+		add(c, &st);
+	return 0;
+}
+
+static int count_tree(struct count *c, uint64_t max_bytes, uint64_t max_inodes)
+{
+	while (c->depth > 0) {
+		errno = 0;
+		const struct dirent *entry = readdir(c->dir);
+		if (!entry && errno != 0 && errno != ENOENT)
+			return -errno;
+		int r = entry ? count_entry(c, entry->d_name) : ascend(c);
+		if (r < 0)
+			return r;
+		if ((max_bytes && c->bytes > max_bytes) || (max_inodes && c->inodes > max_inodes))
+			return -E2BIG;
+	}
+	return c->unread;
+}
+
+int fs_tree_usage(int dir_fd, uint64_t max_bytes, uint64_t max_inodes, uint64_t *ret_bytes,
+		  uint64_t *ret_inodes)
+{
+	CLEANUP(count_release) struct count c = { 0 };
+	struct stat st;
+
+	/* "." again, so that the caller's own offset in the directory stays. */
+	CLEANUP_FD int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	int r = descend(&c, take_fd(&fd), &st);
+	if (r == 0)
+		r = count_tree(&c, max_bytes, max_inodes);
+	if (r >= 0 || r == -E2BIG || r == -EAGAIN) {
+		*ret_bytes = c.bytes;
+		*ret_inodes = c.inodes;
+	}
+	return r;
+}

@@ -1,0 +1,233 @@
+/* Between clone and exec: the order of THREATS.md section 3, one call a step. The process is a copy of a single-threaded keeper,
+ * so ordinary functions are safe here; whatever fails is sent to the keeper, and the box is gone. */
+#include "box/enter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/fs.h"
+#include "box/caps.h"
+#include "box/landlock.h"
+#include "box/mount.h"
+#include "box/net.h"
+#include "box/seccomp.h"
+#include "box/userns.h"
+
+#define CONTROL_FD 3 /* where init keeps its socket, behind the three standard descriptors */
+/* The host's own services are worth more than any analysis when the host itself runs out of memory. */
+#define OOM_SCORE "500"
+
+struct entering {
+	const struct box_entry *e;
+	struct root root;
+};
+
+uint64_t box_clone_flags(const struct box_entry *e)
+{
+	uint64_t flags = CLONE_NEWNS | CLONE_NEWPID;
+	flags |= e->has_net_ns ? CLONE_NEWNET : 0;
+	flags |= e->has_ipc_ns ? CLONE_NEWIPC : 0;
+	flags |= e->has_uts_ns ? CLONE_NEWUTS : 0;
+	flags |= e->is_root ? 0 : CLONE_NEWUSER;
+	return flags;
+}
+
+static _Noreturn void fail(int control_fd, const struct err *err)
+{
+	struct box_msg msg = { .kind = BOX_MSG_ERROR, .err = *err };
+	(void)send(control_fd, &msg, sizeof msg, MSG_NOSIGNAL);
+	_exit(1);
+}
+
+/* The caller's arguments and environment lie on the stack of every copy of the keeper, one string after the other; the analysis
+ * would find them in /proc/1/cmdline and, but for its being undumpable, /proc/1/environ. */
+static int wipe_caller(struct entering *s, struct err *err)
+{
+	extern char **environ;
+	char *start = program_invocation_name;
+	char *end = start + strlen(start) + 1;
+	for (char **v = environ; v && *v; v++)
+		if (*v + strlen(*v) + 1 > end && *v > start)
+			end = *v + strlen(*v) + 1;
+	explicit_bzero(start, (size_t)(end - start));
+	environ = NULL;
+	if (prctl(PR_SET_NAME, "cupel-init") < 0)
+		return err_errno(err, "name init");
+	return 0;
+}
+
+static int map_first_user(struct entering *s, struct err *err)
+{
+	if (s->e->is_root)
+		return 0;
+	CLEANUP_FD int proc_fd = open("/proc", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	if (proc_fd < 0)
+		return err_errno(err, "open /proc");
+	return userns_map_self(proc_fd, BOX_UID, s->e->uid, BOX_GID, s->e->gid, err);
+}
+
+static int make_root(struct entering *s, struct err *err)
+{
+	struct root_request request = {
+		.plan = s->e->plan,
+		.work_dev = s->e->work_dev,
+		.work_ino = s->e->work_ino,
+	};
+	return root_make(&request, &s->root, err);
+}
+
+static int make_names(struct entering *s, struct err *err)
+{
+	const char *name = s->e->plan->hostname;
+	if (s->e->has_uts_ns && sethostname(name, strlen(name)) < 0)
+		return err_errno(err, "set the host name");
+	int r = fs_write_small(s->root.proc_fd, "self/oom_score_adj", OOM_SCORE);
+	if (r < 0)
+		return err_set(err, ERR_HOST, -r, "set oom_score_adj: %s", strerrordesc_np(-r));
+	return s->e->has_net_ns ? net_loopback_up(err) : 0;
+}
+
+static int wait_for(int control_fd, enum box_cmd_kind kind, struct err *err)
+{
+	struct box_cmd cmd;
+	ssize_t n = recv(control_fd, &cmd, sizeof cmd, 0);
+	if (n == 0)
+		_exit(1); /* the keeper is gone */
+	if (n != sizeof cmd || cmd.kind != kind)
+		return err_set(err, ERR_HOST, EPROTO, "unexpected word from the keeper");
+	return 0;
+}
+
+static int wait_attached(struct entering *s, struct err *err)
+{
+	return wait_for(s->e->control_fd, BOX_CMD_ATTACHED, err);
+}
+
+/* Mounts were made with the powers of the outer user namespace. In a mount namespace that belongs to an inner one they are
+ * locked: no flag can be cleared and nothing can be unmounted, even by whoever gains all capabilities in the box. */
+static int lock_in(struct entering *s, struct err *err)
+{
+	const struct box_entry *e = s->e;
+	uid_t outer_uid = e->is_root ? e->uid : BOX_UID;
+	gid_t outer_gid = e->is_root ? e->gid : BOX_GID;
+	int cgroup_flag = e->has_cgroup_ns ? CLONE_NEWCGROUP : 0;
+	if (!e->has_user_ns && cgroup_flag && unshare(cgroup_flag) < 0)
+		return err_errno(err, "the cgroup namespace");
+	int r = e->is_root ? userns_become(e->uid, e->gid, err) : 0;
+	if (r < 0 || !e->has_user_ns)
+		return r;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS | cgroup_flag) < 0)
+		return err_layer(
+			err, "user",
+			"the kernel refuses a user namespace: %s; check /proc/sys/user/max_user_namespaces",
+			strerrordesc_np(errno));
+	r = userns_map_self(s->root.proc_fd, BOX_UID, outer_uid, BOX_GID, outer_gid, err);
+	if (r >= 0 &&
+	    (setresgid(BOX_GID, BOX_GID, BOX_GID) < 0 || setresuid(BOX_UID, BOX_UID, BOX_UID) < 0))
+		r = err_errno(err, "become the analysis's user");
+	return r < 0 ? r : userns_forbid(s->root.proc_fd, err);
+}
+
+static int set_rlimits(const struct plan *p, struct err *err)
+{
+	for (size_t i = 0; i < p->n_rlimits; i++) {
+		const struct plan_rlimit *l = &p->rlimits[i];
+		struct rlimit have;
+		if (getrlimit(l->resource, &have) < 0)
+			return err_errno(err, "read the limit %s", l->name);
+		rlim_t value = l->value < have.rlim_max ? l->value : have.rlim_max;
+		struct rlimit want = { value, value };
+		if (setrlimit(l->resource, &want) < 0)
+			return err_errno(err, "limit %s to %llu", l->name,
+					 (unsigned long long)value);
+	}
+	return 0;
+}
+
+static int set_process(struct entering *s, struct err *err)
+{
+	const struct plan *p = s->e->plan;
+	int r = set_rlimits(p, err);
+	if (r < 0)
+		return r;
+	if (sched_setaffinity(0, sizeof p->cpus, &p->cpus) < 0)
+		return err_errno(err, "bind to %d cpus", p->n_cpus);
+	(void)umask(022);
+	if (setsid() < 0)
+		return err_errno(err, "leave the terminal");
+	if (chdir(p->cwd) < 0)
+		return err_errno(err, "enter %s", p->cwd);
+	return caps_drop_all(err);
+}
+
+/* Standard streams on 0, 1, 2, the control socket on 3, nothing else: not even what a library might have opened. */
+static int set_descriptors(struct entering *s, struct err *err)
+{
+	const struct box_entry *e = s->e;
+	int from[4] = { e->stdin_fd, e->stdout_fd, e->stderr_fd, e->control_fd };
+	root_release(&s->root);
+	for (int i = 0; i < 4; i++) { /* first out of the way of each other */
+		from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
+		if (from[i] < 0)
+			return err_errno(err, "move a descriptor");
+	}
+	for (int i = 0; i < 4; i++)
+		if (dup3(from[i], i, i == CONTROL_FD ? O_CLOEXEC : 0) < 0 && errno != EINVAL)
+			return err_errno(err, "place descriptor %d", i);
+	if (close_range(CONTROL_FD + 1, ~0U, 0) < 0)
+		return err_errno(err, "close all other descriptors");
+	return 0;
+}
+
+/* Last, so that no step needs what they forbid. */
+static int confine(struct entering *s, struct err *err)
+{
+	const struct plan *p = s->e->plan;
+	if (prctl(PR_SET_DUMPABLE, 0) < 0) /* nothing in the box reads or traces init */
+		return err_errno(err, "hide init's memory");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) <
+	    0) /* after the last change of credentials, which would clear it */
+		return err_errno(err, "die with the keeper");
+	int r = p->landlock_abi ? landlock_confine(p->rules, p->n_rules, p->landlock_abi, err) : 0;
+	if (r >= 0 && !plan_may_miss(p, "seccomp"))
+		return seccomp_confine(err);
+	if (r >= 0) {
+		struct err ignored;
+		(void)seccomp_confine(
+			&ignored); /* allowed to be missing: facts tell whether it is in force */
+	}
+	return r;
+}
+
+typedef int entering_step(struct entering *, struct err *);
+
+_Noreturn void box_enter(const struct box_entry *e)
+{
+	static entering_step *const steps[] = { wipe_caller, map_first_user,  make_root,
+						make_names,  wait_attached,   lock_in,
+						set_process, set_descriptors, confine };
+	struct entering state = { .e = e, .root = { .root_fd = -1, .proc_fd = -1 } };
+	struct err err = { 0 };
+	int control_fd = e->control_fd;
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+		if (steps[i](&state, &err) < 0)
+			fail(control_fd, &err);
+		if (steps[i] == set_descriptors)
+			control_fd = CONTROL_FD;
+	}
+	struct box_msg msg = { .kind = BOX_MSG_READY };
+	if (facts_read(e->plan, &msg.facts, &err) < 0)
+		fail(control_fd, &err);
+	if (send(control_fd, &msg, sizeof msg, MSG_NOSIGNAL) != sizeof msg)
+		_exit(1);
+	if (wait_for(control_fd, BOX_CMD_GO, &err) < 0)
+		fail(control_fd, &err);
+	init_run(e, control_fd);
+}

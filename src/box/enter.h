@@ -1,0 +1,110 @@
+/* The way into the box, and what is said on the way between the box's init and the keeper.
+ *
+ *   keeper                              box init (pid 1 of the box, cloned from the keeper)
+ *   clone ------------------------->    root, network, host name          (still the host's powers over its own namespaces)
+ *   attach to the budget
+ *   BOX_CMD_ATTACHED -------------->    uid, user + mount + cgroup namespace, limits, capabilities, Landlock, seccomp
+ *                <------------------    BOX_MSG_READY with what the kernel says about it
+ *   receipt compared with the plan
+ *   BOX_CMD_GO -------------------->    fork, exec the analysis
+ *                <------------------    BOX_MSG_EXITED
+ *
+ * A keeper that dies before GO leaves a socket at its end: init exits. From READY on, the kernel kills
+ * init with the keeper (PDEATHSIG, set before READY is said), and everything in the box with init. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "box/plan.h"
+
+enum box_ns {
+	BOX_NS_USER,
+	BOX_NS_MNT,
+	BOX_NS_PID,
+	BOX_NS_NET,
+	BOX_NS_IPC,
+	BOX_NS_UTS,
+	BOX_NS_CGROUP,
+	BOX_NS_COUNT_
+};
+extern const char
+	*const box_ns_names[BOX_NS_COUNT_]; /* as in /proc/PID/ns; "mnt" is the layer "mount" */
+
+/* What init read back from the kernel, after everything was set up. */
+struct box_facts {
+	uint64_t ns[BOX_NS_COUNT_];
+	uint32_t uid[4], gid[4]; /* real, effective, saved, file system */
+	uint32_t n_groups;
+	uint64_t caps[5]; /* inheritable, permitted, effective, bounding, ambient */
+	uint32_t no_new_privs;
+	uint32_t seccomp_mode;
+	uint32_t seccomp_filters;
+	uint32_t landlock_abi;    /* asked for */
+	uint32_t landlock_denies; /* proven: a write that only Landlock forbids was refused */
+	uint32_t n_mounts;
+	uint32_t n_writable; /* mounts the analysis may write to */
+	uint32_t n_fds;
+	uint32_t dumpable;
+	uint64_t rlimits[8];
+	uint32_t n_cpus;
+	char cwd[256];
+	char odd_mount[256]; /* a mount that is weaker than planned, or "" */
+};
+
+enum box_msg_kind {
+	BOX_MSG_ERROR,
+	BOX_MSG_READY,
+	BOX_MSG_STARTED,
+	BOX_MSG_EXEC_FAILED,
+	BOX_MSG_EXITED
+};
+
+struct box_msg {
+	enum box_msg_kind kind;
+	union {
+		struct err err;         /* BOX_MSG_ERROR */
+		struct box_facts facts; /* BOX_MSG_READY */
+		int exec_errno;         /* BOX_MSG_EXEC_FAILED */
+		struct {
+			int status; /* as from waitpid */
+			struct rusage usage;
+		} exited; /* BOX_MSG_EXITED */
+	};
+};
+
+enum box_cmd_kind { BOX_CMD_ATTACHED, BOX_CMD_GO, BOX_CMD_SIGNAL_MAIN, BOX_CMD_SIGNAL_ALL };
+
+struct box_cmd {
+	enum box_cmd_kind kind;
+	int signal;
+};
+
+struct box_entry {
+	const struct plan *plan;
+	int control_fd;                     /* borrowed; SOCK_SEQPACKET */
+	int stdin_fd, stdout_fd, stderr_fd; /* borrowed */
+	uid_t uid; /* the host's uid of this run: one of the range as root, the caller's own otherwise */
+	gid_t gid;
+	bool is_root;     /* the keeper has the host's root */
+	bool has_user_ns; /* these four are false only where they are allowed to be missing */
+	bool has_cgroup_ns;
+	bool has_net_ns; /* or the analysis asked for the host's network and may have it */
+	bool has_ipc_ns;
+	bool has_uts_ns;
+	dev_t work_dev;
+	ino_t work_ino;
+};
+
+/* Flags for the clone that makes init. */
+uint64_t box_clone_flags(const struct box_entry *e);
+/* In the fresh child: sets everything up, is init, never returns. */
+_Noreturn void box_enter(const struct box_entry *e);
+
+/* init.c */
+_Noreturn void init_run(const struct box_entry *e, int control_fd);
+/* facts.c: reads what the kernel says of the calling process. */
+int facts_read(const struct plan *plan, struct box_facts *ret, struct err *err);

@@ -1,0 +1,181 @@
+/* The receipt's inner half: read from the kernel as the last thing before the analysis starts, as the process that becomes it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "box/enter.h"
+
+#define MOUNTINFO_MAX (1 << 20)
+
+const char *const box_ns_names[BOX_NS_COUNT_] = { "user", "mnt", "pid",   "net",
+						  "ipc",  "uts", "cgroup" };
+
+static const char *field(const char *status, const char *key)
+{
+	const char *at = strstr(status, key);
+	return at ? at + strlen(key) : NULL;
+}
+
+static int read_numbers(const char *status, const char *key, uint32_t *ret, int count)
+{
+	const char *at = field(status, key);
+	if (!at)
+		return -ENODATA;
+	for (int i = 0; i < count; i++) {
+		char *end;
+		ret[i] = (uint32_t)strtoul(at, &end, 10);
+		if (end == at)
+			return -ENODATA;
+		at = end;
+	}
+	return 0;
+}
+
+static int read_status(struct box_facts *f, struct err *err)
+{
+	static const char *const sets[] = { "\nCapInh:", "\nCapPrm:", "\nCapEff:", "\nCapBnd:",
+					    "\nCapAmb:" };
+	CLEANUP_FREE char *status = xcalloc(1, 8192);
+	if (fs_read_small(AT_FDCWD, "/proc/self/status", status, 8192) < 0)
+		return err_errno(err, "read back /proc/self/status");
+	int r = read_numbers(status, "\nUid:", f->uid, 4);
+	if (r >= 0)
+		r = read_numbers(status, "\nGid:", f->gid, 4);
+	if (r >= 0)
+		r = read_numbers(status, "\nNoNewPrivs:", &f->no_new_privs, 1);
+	if (r >= 0)
+		r = read_numbers(status, "\nSeccomp:", &f->seccomp_mode, 1);
+	(void)read_numbers(status, "\nSeccomp_filters:", &f->seccomp_filters, 1);
+	for (size_t i = 0; r >= 0 && i < sizeof sets / sizeof *sets; i++) {
+		const char *at = field(status, sets[i]);
+		if (!at)
+			r = -ENODATA;
+		else
+			f->caps[i] = strtoull(at, NULL, 16);
+	}
+	const char *groups = field(status, "\nGroups:");
+	f->n_groups = groups && strspn(groups, " \t") < strcspn(groups, "\n") ? 1 : 0;
+	if (r < 0)
+		return err_set(err, ERR_HOST, -r,
+			       "read back /proc/self/status: a field is missing");
+	return 0;
+}
+
+static int read_namespaces(struct box_facts *f, struct err *err)
+{
+	for (int i = 0; i < BOX_NS_COUNT_; i++) {
+		char path[64], link[64] = "";
+		(void)snprintf(path, sizeof path, "/proc/self/ns/%s", box_ns_names[i]);
+		if (readlink(path, link, sizeof link - 1) < 0)
+			return err_errno(err, "read back %s", path);
+		const char *number = strchr(link, '[');
+		f->ns[i] = number ? strtoull(number + 1, NULL, 10) : 0;
+	}
+	return 0;
+}
+
+static bool has_option(const char *options, const char *name)
+{
+	size_t n = strlen(name);
+	for (const char *at = options; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == 0))
+			return true;
+	return false;
+}
+
+static bool planned_writable(const struct plan *p, const char *target)
+{
+	for (size_t i = 0; i < p->n_rules; i++)
+		if (p->rules[i].access != ACCESS_READ && str_eq(p->rules[i].path, target))
+			return true;
+	return false;
+}
+
+/* Each mount of the box: only what is planned to be writable is, no set-id program and no device works anywhere. */
+static void judge_mount(const struct plan *p, const char *target, const char *options,
+			struct box_facts *f)
+{
+	bool device = path_within(target, "/dev") && !str_eq(target, "/dev/shm");
+	bool writable = has_option(options, "rw");
+	bool weak = (writable && !device && !planned_writable(p, target)) ||
+		    !has_option(options, "nosuid") || (!device && !has_option(options, "nodev"));
+	f->n_mounts++;
+	f->n_writable += writable && !device;
+	if (weak && !f->odd_mount[0])
+		(void)snprintf(f->odd_mount, sizeof f->odd_mount, "%.180s (%.60s)", target,
+			       options);
+}
+
+static int read_mounts(const struct plan *p, struct box_facts *f, struct err *err)
+{
+	CLEANUP_FILE FILE *file = fopen("/proc/self/mountinfo", "re");
+	char line[8192], target[4096], options[512];
+	if (!file)
+		return err_errno(err, "read back /proc/self/mountinfo");
+	while (fgets(line, sizeof line, file))
+		if (sscanf(line, "%*s %*s %*s %*s %4095s %511s", target, options) == 2)
+			judge_mount(p, target, options, f);
+	return f->n_mounts ? 0
+			   : err_set(err, ERR_HOST, ENODATA,
+				     "read back /proc/self/mountinfo: it is empty");
+}
+
+static int read_process(const struct plan *p, struct box_facts *f, struct err *err)
+{
+	cpu_set_t cpus;
+	for (size_t i = 0; i < p->n_rlimits; i++) {
+		struct rlimit have;
+		if (getrlimit(p->rlimits[i].resource, &have) < 0)
+			return err_errno(err, "read back the limit %s", p->rlimits[i].name);
+		f->rlimits[i] = have.rlim_max;
+	}
+	if (sched_getaffinity(0, sizeof cpus, &cpus) < 0)
+		return err_errno(err, "read back the cpus");
+	f->n_cpus = (uint32_t)CPU_COUNT(&cpus);
+	f->dumpable = (uint32_t)prctl(PR_GET_DUMPABLE);
+	if (!getcwd(f->cwd, sizeof f->cwd))
+		return err_errno(err, "read back the current directory");
+	CLEANUP_DIR DIR *fds = opendir("/proc/self/fd");
+	if (!fds)
+		return err_errno(err, "read back the descriptors");
+	while (readdir(fds))
+		f->n_fds++;
+	f->n_fds -= 3; /* ".", ".." and the one that looks */
+	return 0;
+}
+
+/* Landlock cannot be asked, so it is tried: /dev/urandom is writable for all but for it. Where the host itself forbids the
+ * write the trial proves nothing, and is not counted. */
+static void try_landlock(struct box_facts *f)
+{
+	struct stat st;
+	bool open_to_all = stat("/dev/urandom", &st) == 0 && (st.st_mode & 0002);
+	CLEANUP_FD int fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
+	f->landlock_denies = fd < 0 && errno == EACCES && open_to_all;
+}
+
+int facts_read(const struct plan *plan, struct box_facts *ret, struct err *err)
+{
+	struct box_facts f = { .landlock_abi = (uint32_t)plan->landlock_abi };
+	int r = read_status(&f, err);
+	if (r >= 0)
+		r = read_namespaces(&f, err);
+	if (r >= 0)
+		r = read_mounts(plan, &f, err);
+	if (r >= 0)
+		r = read_process(plan, &f, err);
+	if (r < 0)
+		return r;
+	try_landlock(&f);
+	*ret = f;
+	return 0;
+}

@@ -1,0 +1,140 @@
+/* Pid 1 of the box: starts the analysis, passes signals on, reaps whoever is orphaned, and tells how the analysis ended. When it
+ * exits the kernel ends everything that is left in the box. It shares the analysis's confinement and cannot be read or traced. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "box/enter.h"
+
+static void tell(int control_fd, const struct box_msg *msg)
+{
+	(void)send(control_fd, msg, sizeof *msg, MSG_NOSIGNAL);
+}
+
+/* execvpe searches the caller's PATH, not the plan's, so the search is ours. The errno that counts is the most telling one. */
+static int exec_search(const struct plan *plan)
+{
+	char *const *argv = plan->argv.v;
+	char *const *envp = plan->env.v;
+	char path[4096];
+	const char *search = "";
+	int best = ENOENT;
+	if (strchr(argv[0], '/')) {
+		(void)execve(argv[0], argv, envp);
+		return errno;
+	}
+	for (size_t i = 0; i < plan->env.n; i++)
+		if (strncmp(plan->env.v[i], "PATH=", 5) == 0)
+			search = plan->env.v[i] + 5;
+	while (*search) {
+		size_t n = strcspn(search, ":");
+		if (snprintf(path, sizeof path, "%.*s/%s", (int)n, search, argv[0]) <
+		    (int)sizeof path) {
+			(void)execve(path, argv, envp);
+			if (errno != ENOENT && errno != ENOTDIR)
+				best = errno;
+		}
+		search += n + (search[n] == ':');
+	}
+	return best;
+}
+
+static _Noreturn void analysis(const struct plan *plan, int report_fd)
+{
+	sigset_t none;
+	sigemptyset(&none);
+	for (int signal_number = 1; signal_number < NSIG; signal_number++)
+		if (signal_number != SIGKILL && signal_number != SIGSTOP)
+			(void)signal(signal_number, SIG_DFL);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)setsid();
+	int error = exec_search(plan);
+	(void)!write(report_fd, &error, sizeof error);
+	_exit(error == ENOENT ? 127 : 126);
+}
+
+static pid_t start(const struct plan *plan, int control_fd)
+{
+	int report[2];
+	int error = 0;
+	if (pipe2(report, O_CLOEXEC) < 0)
+		_exit(1);
+	pid_t pid = fork();
+	if (pid < 0) {
+		struct box_msg msg = { .kind = BOX_MSG_EXEC_FAILED, .exec_errno = errno };
+		tell(control_fd, &msg);
+		_exit(1);
+	}
+	if (pid == 0) {
+		(void)close(report[0]);
+		(void)close(control_fd);
+		analysis(plan, report[1]);
+	}
+	(void)close(report[1]);
+	/* The pipe is empty at its end if exec took place. */
+	struct box_msg msg = { .kind = BOX_MSG_STARTED };
+	if (read(report[0], &error, sizeof error) == sizeof error)
+		msg = (struct box_msg){ .kind = BOX_MSG_EXEC_FAILED, .exec_errno = error };
+	tell(control_fd, &msg);
+	(void)close(report[0]);
+	return pid;
+}
+
+static void obey(int control_fd, pid_t main_pid)
+{
+	struct box_cmd cmd;
+	ssize_t n = recv(control_fd, &cmd, sizeof cmd, MSG_DONTWAIT);
+	if (n == 0)
+		_exit(1); /* no keeper, no box */
+	if (n != sizeof cmd)
+		return;
+	if (cmd.kind == BOX_CMD_SIGNAL_MAIN)
+		(void)kill(main_pid, cmd.signal);
+	if (cmd.kind == BOX_CMD_SIGNAL_ALL)
+		(void)kill(-1, cmd.signal);
+}
+
+static void reap(int control_fd, pid_t main_pid)
+{
+	struct box_msg msg = { .kind = BOX_MSG_EXITED };
+	for (;;) {
+		pid_t pid = wait4(-1, &msg.exited.status, WNOHANG, &msg.exited.usage);
+		if (pid <= 0)
+			return;
+		if (pid == main_pid) {
+			tell(control_fd, &msg);
+			_exit(0);
+		}
+	}
+}
+
+_Noreturn void init_run(const struct box_entry *e, int control_fd)
+{
+	sigset_t all, child;
+	sigfillset(&all);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	int signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signal_fd < 0)
+		_exit(1);
+	pid_t main_pid = start(e->plan, control_fd);
+	for (;;) {
+		struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN },
+					{ .fd = control_fd, .events = POLLIN } };
+		struct signalfd_siginfo info;
+		if (poll(fds, 2, -1) < 0)
+			continue;
+		while (read(signal_fd, &info, sizeof info) == sizeof info)
+			;
+		reap(control_fd, main_pid);
+		if (fds[1].revents)
+			obey(control_fd, main_pid);
+	}
+}

@@ -1,0 +1,302 @@
+/* One function a kind of step, one loop over the plan. Targets are reached from the descriptor of the new root,
+ * which nobody else can see; sources are opened without following any symbolic link. */
+#include "box/mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+
+#define EMPTY_DIR  "run/cupel/empty"
+#define EMPTY_FILE "run/cupel/nothing"
+
+void root_release(struct root *r)
+{
+	cleanup_fd(&r->root_fd);
+	cleanup_fd(&r->proc_fd);
+}
+
+static const char *relative(const char *target)
+{
+	return target[1] ? target + 1 : ".";
+}
+
+static int make_parents(int root_fd, const char *path)
+{
+	char part[PATH_MAX];
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		if ((size_t)(slash - path) >= sizeof part)
+			return -ENAMETOOLONG;
+		memcpy(part, path, (size_t)(slash - path));
+		part[slash - path] = 0;
+		if (mkdirat(root_fd, part, 0755) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Something to mount on: a directory or an empty file, as the source is. */
+static int make_target(int root_fd, const char *path, bool is_dir)
+{
+	int r = make_parents(root_fd, path);
+	if (r < 0)
+		return r;
+	if (is_dir)
+		return mkdirat(root_fd, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+	CLEANUP_FD int fd =
+		openat(root_fd, path, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
+	return fd < 0 ? -errno : 0;
+}
+
+static int set_attributes(int fd, uint64_t attributes, unsigned flags)
+{
+	struct mount_attr attr = { .attr_set = attributes, .propagation = MS_PRIVATE };
+	return mount_setattr(fd, "", AT_EMPTY_PATH | flags, &attr, sizeof attr) < 0 ? -errno : 0;
+}
+
+static int attach(int mount_fd, int root_fd, const char *path)
+{
+	return move_mount(mount_fd, "", root_fd, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+/* A new file system of `type` that is attached nowhere yet; options end with NULL. */
+static int new_mount(const char *type, const char *const options[][2], unsigned attributes)
+{
+	CLEANUP_FD int fs_fd = fsopen(type, FSOPEN_CLOEXEC);
+	if (fs_fd < 0)
+		return -errno;
+	for (size_t i = 0; options && options[i][0]; i++)
+		if (fsconfig(fs_fd, FSCONFIG_SET_STRING, options[i][0], options[i][1], 0) < 0)
+			return -errno;
+	if (fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -errno;
+	int fd = fsmount(fs_fd, FSMOUNT_CLOEXEC, attributes);
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_source(const char *path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	long fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* A copy of the source's mount, with everything mounted below it. */
+static int clone_source(int source_fd, unsigned flags)
+{
+	int fd = open_tree(source_fd, "",
+			   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | flags);
+	return fd < 0 ? -errno : fd;
+}
+
+static int do_tmpfs(struct root *root, const struct step *s)
+{
+	char size[32], inodes[32], mode[16];
+	(void)snprintf(size, sizeof size, "%llu", (unsigned long long)s->size_bytes);
+	(void)snprintf(inodes, sizeof inodes, "%llu", (unsigned long long)s->inodes);
+	(void)snprintf(mode, sizeof mode, "%o", (unsigned)s->mode);
+	const char *const options[][2] = {
+		{ "size", size }, { "nr_inodes", inodes }, { "mode", mode }, { NULL, NULL }
+	};
+	CLEANUP_FD int fd = new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	if (fd < 0)
+		return fd;
+	if (str_eq(s->target, "/")) {
+		/* On top of the old root: absolute paths still lead into the old one until pivot_root. */
+		int r = attach(fd, AT_FDCWD, "/");
+		if (r < 0)
+			return r;
+		root->root_fd = take_fd(&fd);
+		r = make_target(root->root_fd, EMPTY_DIR, true);
+		return r < 0 ? r : make_target(root->root_fd, EMPTY_FILE, false);
+	}
+	int r = make_target(root->root_fd, relative(s->target), true);
+	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
+}
+
+static int do_bind(const struct root *root, const struct step *s)
+{
+	struct stat st;
+	CLEANUP_FD int source_fd = open_source(s->source);
+	if (source_fd < 0)
+		return source_fd;
+	if (fstat(source_fd, &st) < 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return -EINVAL;
+	CLEANUP_FD int fd = clone_source(source_fd, AT_RECURSIVE);
+	if (fd < 0)
+		return fd;
+	uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+			      (s->writable ? 0 : MOUNT_ATTR_RDONLY);
+	int r = set_attributes(fd, attributes, AT_RECURSIVE);
+	if (r >= 0)
+		r = make_target(root->root_fd, relative(s->target), S_ISDIR(st.st_mode));
+	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
+}
+
+static int do_work(const struct root *root, const struct step *s, const struct root_request *q)
+{
+	struct stat st;
+	CLEANUP_FD int source_fd = open_source(s->source);
+	if (source_fd < 0)
+		return source_fd;
+	if (fstat(source_fd, &st) < 0)
+		return -errno;
+	if (st.st_dev != q->work_dev || st.st_ino != q->work_ino)
+		return -ESTALE; /* the path leads somewhere else than to what the keeper made */
+	CLEANUP_FD int fd = clone_source(source_fd, 0);
+	if (fd < 0)
+		return fd;
+	int r = set_attributes(fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0);
+	if (r >= 0)
+		r = make_target(root->root_fd, relative(s->target), true);
+	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
+}
+
+static int do_device(const struct root *root, const struct step *s)
+{
+	struct stat st;
+	CLEANUP_FD int source_fd = open_source(s->source);
+	if (source_fd < 0)
+		return source_fd;
+	if (fstat(source_fd, &st) < 0)
+		return -errno;
+	/* Memory devices have major 1; anything else under such a name was put there by someone. */
+	if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != 1)
+		return -ENODEV;
+	CLEANUP_FD int fd = clone_source(source_fd, 0);
+	if (fd < 0)
+		return fd;
+	int r = set_attributes(fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
+	if (r >= 0)
+		r = make_target(root->root_fd, relative(s->target), false);
+	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
+}
+
+static int do_proc(struct root *root, const struct step *s)
+{
+	unsigned common = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+	CLEANUP_FD int shown_fd = new_mount("proc", NULL, common | MOUNT_ATTR_RDONLY);
+	if (shown_fd < 0)
+		return shown_fd;
+	root->proc_fd = new_mount("proc", NULL, common);
+	if (root->proc_fd < 0)
+		return root->proc_fd;
+	int r = make_target(root->root_fd, relative(s->target), true);
+	return r < 0 ? r : attach(shown_fd, root->root_fd, relative(s->target));
+}
+
+static int do_mask(const struct root *root, const struct step *s)
+{
+	struct stat st;
+	if (fstatat(root->root_fd, relative(s->target), &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	const char *source = S_ISDIR(st.st_mode) ? EMPTY_DIR : EMPTY_FILE;
+	CLEANUP_FD int fd = open_tree(root->root_fd, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	int r = set_attributes(
+		fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+		0);
+	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
+}
+
+static int do_file(const struct root *root, const struct step *s)
+{
+	int r = make_parents(root->root_fd, relative(s->target));
+	if (r < 0)
+		return r;
+	CLEANUP_FD int fd = openat(root->root_fd, relative(s->target),
+				   O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, s->mode);
+	return fd < 0 ? -errno : fs_write_all(fd, s->source, strlen(s->source));
+}
+
+static int do_link(const struct root *root, const struct step *s)
+{
+	int r = make_parents(root->root_fd, relative(s->target));
+	if (r < 0)
+		return r;
+	return symlinkat(s->source, root->root_fd, relative(s->target)) < 0 ? -errno : 0;
+}
+
+static int do_seal(const struct root *root, const struct step *s)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+	return mount_setattr(root->root_fd, relative(s->target), 0, &attr, sizeof attr) < 0 ? -errno
+											    : 0;
+}
+
+static int do_step(struct root *root, const struct step *s, const struct root_request *q)
+{
+	switch (s->kind) {
+	case STEP_TMPFS:
+		return do_tmpfs(root, s);
+	case STEP_BIND:
+		return do_bind(root, s);
+	case STEP_WORK:
+		return do_work(root, s, q);
+	case STEP_PROC:
+		return do_proc(root, s);
+	case STEP_DEVICE:
+		return do_device(root, s);
+	case STEP_DIR:
+		return make_target(root->root_fd, relative(s->target), true);
+	case STEP_FILE:
+		return do_file(root, s);
+	case STEP_LINK:
+		return do_link(root, s);
+	case STEP_MASK:
+		return do_mask(root, s);
+	case STEP_SEAL:
+		return do_seal(root, s);
+	}
+	return -EINVAL;
+}
+
+/* The old root is stacked under the new one at "." and then let go: no directory is needed to put it in. */
+static int pivot(const struct root *root, struct err *err)
+{
+	if (fchdir(root->root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_errno(err, "mount: pivot into the new root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return err_errno(err, "mount: let go of the old root");
+	return chdir("/") < 0 ? err_errno(err, "mount: enter the new root") : 0;
+}
+
+int root_make(const struct root_request *request, struct root *ret, struct err *err)
+{
+	struct root root = { .root_fd = -1, .proc_fd = -1 };
+	struct mount_attr private = { .propagation = MS_PRIVATE };
+	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof private) < 0)
+		return err_errno(err, "mount: cut the propagation of mounts");
+	int r = 0;
+	for (size_t i = 0; r >= 0 && i < request->plan->n_steps; i++) {
+		const struct step *s = &request->plan->steps[i];
+		r = do_step(&root, s, request);
+		if (r < 0)
+			(void)err_set(err, ERR_HOST, -r, "mount: %s on %s%s%s: %s",
+				      step_kind_name(s->kind), s->target,
+				      s->source && s->kind != STEP_FILE ? " from " : "",
+				      s->source && s->kind != STEP_FILE ? s->source : "",
+				      strerrordesc_np(-r));
+	}
+	if (r >= 0)
+		r = pivot(&root, err);
+	if (r < 0) {
+		root_release(&root);
+		return r;
+	}
+	*ret = root;
+	return 0;
+}

@@ -1,0 +1,104 @@
+/* What an analysis may touch, as data. plan_make() is a pure function of analysis, runtime, limits
+ * and host facts; `cupel plan` prints its result; enter.c carries it out in one loop. */
+#pragma once
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "box/host.h"
+#include "runtime/runtime.h"
+#include "spec/analysis.h"
+#include "spec/config.h"
+#include "spec/limits.h"
+
+/* Inside, every analysis is this user, so that nothing depends on which host uid it got. */
+#define BOX_UID  1000
+#define BOX_GID  1000
+#define BOX_USER "analysis"
+
+enum step_kind {
+	STEP_TMPFS,  /* a sized tmpfs, its memory counted in the budget */
+	STEP_BIND,   /* `source` of the host, with everything below it */
+	STEP_WORK,   /* the working directory, writable */
+	STEP_PROC,   /* the box's own procfs, read-only */
+	STEP_DEVICE, /* one device node of the host */
+	STEP_DIR,    /* a directory */
+	STEP_FILE,   /* a file with `source` as its content */
+	STEP_LINK,   /* a symbolic link to `source` */
+	STEP_MASK,   /* an empty file or directory over what is there; skipped where nothing is */
+	STEP_SEAL,   /* the mount at `target` becomes read-only: all mount points are made */
+};
+
+struct step {
+	enum step_kind kind;
+	char *target;        /* owned; absolute, inside the box */
+	char *source;        /* owned or NULL */
+	uint64_t size_bytes; /* STEP_TMPFS */
+	uint64_t inodes;
+	mode_t mode;   /* STEP_TMPFS, STEP_DIR, STEP_FILE */
+	bool writable; /* STEP_BIND, STEP_TMPFS */
+};
+
+enum access { ACCESS_READ, ACCESS_WRITE, ACCESS_DEVICE };
+
+/* The same policy again, for Landlock. */
+struct rule {
+	char *path; /* owned */
+	enum access access;
+};
+
+struct plan_rlimit {
+	int resource;
+	const char *name;
+	uint64_t value;
+};
+
+struct plan {
+	char *id;           /* owned */
+	char *work_dir;     /* owned */
+	char *cwd;          /* owned */
+	char *hostname;     /* owned */
+	struct step *steps; /* owned; in the order they are carried out */
+	size_t n_steps;
+	struct rule *rules; /* owned */
+	size_t n_rules;
+	struct strv argv;
+	struct strv env;
+	struct strv work_dirs; /* made in the working directory before the box starts */
+	struct plan_rlimit rlimits[8];
+	size_t n_rlimits;
+	cpu_set_t cpus; /* the analysis may use these */
+	int n_cpus;
+	bool own_network;
+	int landlock_abi;    /* 0: there is none, and that was allowed */
+	struct strv missing; /* layers the caller or the host's policy allows to be missing */
+	struct limits limits;
+	struct strv
+		warnings; /* what a person should know: a layer that is allowed to be missing... */
+};
+
+struct plan_request {
+	const char *id;
+	const struct analysis *analysis;
+	const struct config *config;
+	const struct runtime *runtime;
+	const struct host *host;
+	const struct limits *limits; /* resolved */
+	const struct strv *
+		data_entries; /* names in the project's data directory; needed only beside inputs */
+	uint64_t deadline_unix; /* for CUPEL_DEADLINE; 0 in `cupel plan` */
+};
+
+void plan_release(struct plan *p);
+#define CLEANUP_PLAN CLEANUP(plan_release)
+
+/* Errors: inputs that collide or show protected paths (caller); Landlock missing and not allowed to be (layer). */
+int plan_make(const struct plan_request *request, struct plan *ret, struct err *err);
+json_t *plan_json(const struct plan *p);
+bool plan_may_miss(const struct plan *p, const char *layer);
+const char *step_kind_name(enum step_kind kind);

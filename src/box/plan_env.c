@@ -1,0 +1,67 @@
+/* The environment of an analysis: built from nothing, so that nothing of the caller's leaks in. */
+#include "box/plan_parts.h"
+
+#include "base/num.h"
+
+/* Libraries that start a thread per cpu of the host unless one of these tells them the budget. */
+static const char *const thread_variables[] = {
+	"OMP_NUM_THREADS",     "OPENBLAS_NUM_THREADS",   "MKL_NUM_THREADS",
+	"BLIS_NUM_THREADS",    "GOTO_NUM_THREADS",       "VECLIB_MAXIMUM_THREADS",
+	"NUMEXPR_NUM_THREADS", "NUMEXPR_MAX_THREADS",    "NUMBA_NUM_THREADS",
+	"RAYON_NUM_THREADS",   "POLARS_MAX_THREADS",     "JULIA_NUM_THREADS",
+	"LOKY_MAX_CPU_COUNT",  "PYTHON_CPU_COUNT",       "MC_CORES",
+	"GOMAXPROCS",          "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS",
+};
+
+static void set_format(struct pairs *env, const char *key, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static void set_format(struct pairs *env, const char *key, const char *format, ...)
+{
+	char *text = NULL;
+	va_list args;
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		abort();
+	va_end(args);
+	pairs_set(env, key, text);
+	free(text);
+}
+
+static void set_cupel(struct pairs *env, const struct plan_request *q, const struct plan *p)
+{
+	char cpus[32];
+	set_format(env, "CUPEL_RUN_ID", "%s", q->id);
+	set_format(env, "CUPEL_WORK_DIR", "%s", p->work_dir);
+	set_format(env, "CUPEL_OUT_DIR", "%s/out", p->work_dir);
+	set_format(env, "CUPEL_DATA_DIR", "%s/data", p->work_dir);
+	set_format(env, "CUPEL_RUNTIME", "%s", q->runtime->name);
+	set_format(env, "CUPEL_CPUS", "%s",
+		   num_write_cpus(q->limits->at[LIMIT_CPUS].value, cpus, sizeof cpus));
+	set_format(env, "CUPEL_MEMORY_BYTES", "%llu",
+		   (unsigned long long)q->limits->at[LIMIT_MEMORY].value);
+	if (q->deadline_unix)
+		set_format(env, "CUPEL_DEADLINE", "%llu", (unsigned long long)q->deadline_unix);
+}
+
+void plan_env(const struct plan_request *q, struct plan *p)
+{
+	struct pairs env = { 0 };
+	set_format(&env, "PATH", "%s", q->runtime->path);
+	set_format(&env, "HOME", "%s/home", p->work_dir);
+	set_format(&env, "TMPDIR", "%s/tmp", p->work_dir);
+	pairs_set(&env, "USER", BOX_USER);
+	pairs_set(&env, "LOGNAME", BOX_USER);
+	pairs_set(&env, "SHELL", "/bin/sh");
+	pairs_set(&env, "TERM", "dumb");
+	pairs_set(&env, "LANG", "C.UTF-8");
+	for (size_t i = 0; i < sizeof thread_variables / sizeof *thread_variables; i++)
+		set_format(&env, thread_variables[i], "%d", p->n_cpus);
+	for (size_t i = 0; i < q->runtime->env.n; i++)
+		pairs_set(&env, q->runtime->env.v[i].key, q->runtime->env.v[i].value);
+	for (size_t i = 0; i < q->analysis->env.n; i++)
+		pairs_set(&env, q->analysis->env.v[i].key, q->analysis->env.v[i].value);
+	set_cupel(&env, q, p);
+	for (size_t i = 0; i < env.n; i++)
+		strv_addf(&p->env, "%s=%s", env.v[i].key, env.v[i].value);
+	pairs_release(&env);
+}

@@ -1,0 +1,126 @@
+/* The working directory inside the box: code, data and docs read-only in it, the rest writable. */
+#include "box/plan_parts.h"
+
+#include <errno.h>
+
+#include "base/path.h"
+
+/* An analysis reads what it is shown, so what must not be seen is refused here, whichever of the two
+ * lies inside the other. A run's collected outputs may be the input of another. */
+static int check_shown(const struct plan_request *q, const char *path, const char *origin,
+		       struct err *err)
+{
+	const struct config *c = q->config;
+	for (size_t i = 0; i < c->protect.n; i++)
+		if (path_within(path, c->protect.v[i]) || path_within(c->protect.v[i], path))
+			return err_set(
+				err, ERR_CALLER, EPERM,
+				"%s: %s would show the protected path %s; give a narrower one",
+				origin, path, c->protect.v[i]);
+	CLEANUP_FREE char *runs = path_join(c->home, "runs");
+	bool is_output = path_within(path, runs) && strstr(path, "/outputs");
+	if (path_within(c->home, path) || (path_within(path, c->home) && !is_output))
+		return err_set(err, ERR_CALLER, EPERM,
+			       "%s: %s would show cupel's own records in %s; give a narrower one",
+			       origin, path, c->home);
+	return 0;
+}
+
+static struct step *read_only_tmpfs(struct plan *p, const char *target)
+{
+	struct step *s = plan_step(p, STEP_TMPFS, target, NULL);
+	s->size_bytes = 1 << 20;
+	s->inodes = 4096;
+	s->mode = 0755;
+	s->writable = true; /* until it is sealed */
+	return s;
+}
+
+static int plan_code(const struct plan_request *q, struct plan *p, struct err *err)
+{
+	const struct strv *code = &q->analysis->code;
+	if (code->n == 0)
+		return 0;
+	CLEANUP_FREE char *directory = path_join(p->work_dir, "code");
+	read_only_tmpfs(p, directory);
+	for (size_t i = 0; i < code->n; i++) {
+		const char *name = path_base(code->v[i]);
+		for (size_t j = 0; j < i; j++)
+			if (str_eq(name, path_base(code->v[j])))
+				return err_caller(err,
+						  "code: %s and %s have the same name; rename one",
+						  code->v[j], code->v[i]);
+		int r = check_shown(q, code->v[i], "code", err);
+		if (r < 0)
+			return r;
+		CLEANUP_FREE char *target = path_join(directory, name);
+		plan_step(p, STEP_BIND, target, code->v[i]);
+	}
+	plan_step(p, STEP_SEAL, directory, NULL);
+	return 0;
+}
+
+/* The project's entries one by one, so that inputs can stand beside them. */
+static int plan_data_entries(const struct plan_request *q, struct plan *p, const char *directory,
+			     struct err *err)
+{
+	const struct analysis *a = q->analysis;
+	for (size_t i = 0; q->config->project_data && i < q->data_entries->n; i++) {
+		const char *name = q->data_entries->v[i];
+		for (size_t j = 0; j < a->n_inputs; j++)
+			if (str_eq(name, a->inputs[j].name))
+				return err_caller(
+					err,
+					"%s: the project's data directory %s already has '%s'; give "
+					"the input another name: PATH:NAME",
+					a->inputs[j].origin, q->config->project_data, name);
+		CLEANUP_FREE char *source = path_join(q->config->project_data, name);
+		CLEANUP_FREE char *target = path_join(directory, name);
+		plan_step(p, STEP_BIND, target, source);
+	}
+	return 0;
+}
+
+static int plan_data(const struct plan_request *q, struct plan *p, struct err *err)
+{
+	const struct analysis *a = q->analysis;
+	CLEANUP_FREE char *directory = path_join(p->work_dir, "data");
+	int r = 0;
+	if (q->config->project_data)
+		r = check_shown(q, q->config->project_data, "project.data", err);
+	if (r < 0)
+		return r;
+	if (a->n_inputs == 0) {
+		if (q->config->project_data)
+			plan_step(p, STEP_BIND, directory, q->config->project_data);
+		return 0;
+	}
+	read_only_tmpfs(p, directory);
+	r = plan_data_entries(q, p, directory, err);
+	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++) {
+		r = check_shown(q, a->inputs[i].path, a->inputs[i].origin, err);
+		CLEANUP_FREE char *target = path_join(directory, a->inputs[i].name);
+		plan_step(p, STEP_BIND, target, a->inputs[i].path);
+	}
+	plan_step(p, STEP_SEAL, directory, NULL);
+	return r;
+}
+
+int plan_work(const struct plan_request *q, struct plan *p, struct err *err)
+{
+	static const char *const directories[] = { "data", "docs", "code", "out", "tmp", "home" };
+	for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
+		strv_add(&p->work_dirs, directories[i]);
+	plan_step(p, STEP_WORK, p->work_dir, p->work_dir);
+	int r = plan_code(q, p, err);
+	if (r >= 0)
+		r = plan_data(q, p, err);
+	if (r < 0)
+		return r;
+	if (q->config->project_docs) {
+		CLEANUP_FREE char *directory = path_join(p->work_dir, "docs");
+		r = check_shown(q, q->config->project_docs, "project.docs", err);
+		plan_step(p, STEP_BIND, directory, q->config->project_docs);
+	}
+	return r;
+}

@@ -1,0 +1,10 @@
+/* The system call filter, compiled when cupel is built (tools/mkfilter.c holds the policy). */
+#pragma once
+
+#include "base/err.h"
+
+/* Installs the filter on the calling process for ever. Needs no_new_privs. */
+int seccomp_confine(struct err *err);
+/* For the record: number of instructions and the sha256 of the program. */
+unsigned seccomp_length(void);
+const char *seccomp_digest(void);

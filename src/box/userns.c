@@ -1,0 +1,66 @@
+/* A process may map just itself without privileges; that is all a box needs, as root and as anyone. */
+#include "box/userns.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+
+static int write_map(int proc_fd, const char *name, unsigned inside, unsigned outside,
+		     struct err *err)
+{
+	char text[64];
+	(void)snprintf(text, sizeof text, "%u %u 1", inside, outside);
+	int r = fs_write_small(proc_fd, name, text);
+	if (r < 0)
+		return err_set(err, ERR_HOST, -r, "user namespace: write '%s' to %s: %s", text,
+			       name, strerrordesc_np(-r));
+	return 0;
+}
+
+int userns_map_self(int proc_fd, uid_t inside_uid, uid_t outside_uid, gid_t inside_gid,
+		    gid_t outside_gid, struct err *err)
+{
+	/* A change of uid made the process undumpable, and then its own procfs files belong to root. */
+	if (prctl(PR_SET_DUMPABLE, 1) < 0)
+		return err_errno(err, "user namespace: dumpable");
+	int r = fs_write_small(proc_fd, "self/setgroups", "deny");
+	if (r < 0 && r != -ENOENT)
+		return err_set(err, ERR_HOST, -r, "user namespace: deny setgroups: %s",
+			       strerrordesc_np(-r));
+	r = write_map(proc_fd, "self/gid_map", inside_gid, outside_gid, err);
+	if (r >= 0)
+		r = write_map(proc_fd, "self/uid_map", inside_uid, outside_uid, err);
+	return r;
+}
+
+int userns_become(uid_t uid, gid_t gid, struct err *err)
+{
+	uid_t ruid, euid, suid;
+	gid_t rgid, egid, sgid;
+	if (setgroups(0, NULL) < 0)
+		return err_errno(err, "drop the supplementary groups");
+	if (setresgid(gid, gid, gid) < 0)
+		return err_errno(err, "become group %u", gid);
+	if (setresuid(uid, uid, uid) < 0)
+		return err_errno(err, "become user %u", uid);
+	if (getresuid(&ruid, &euid, &suid) < 0 || getresgid(&rgid, &egid, &sgid) < 0)
+		return err_errno(err, "read back user and group");
+	if (ruid != uid || euid != uid || suid != uid || rgid != gid || egid != gid ||
+	    sgid != gid || getgroups(0, NULL) != 0)
+		return err_set(err, ERR_HOST, EPERM, "user %u, group %u did not take", uid, gid);
+	return 0;
+}
+
+int userns_forbid(int proc_fd, struct err *err)
+{
+	int r = fs_write_small(proc_fd, "sys/user/max_user_namespaces", "0");
+	if (r < 0)
+		return err_set(err, ERR_HOST, -r, "user namespace: forbid further ones: %s",
+			       strerrordesc_np(-r));
+	return 0;
+}

@@ -1,0 +1,15 @@
+/* User namespaces and the uid an analysis has. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* The calling process's own fresh user namespace: `inside` is the caller's `outside`, and nothing else is mapped, least of all
+ * root. proc_fd: a writable procfs. */
+int userns_map_self(int proc_fd, uid_t inside_uid, uid_t outside_uid, gid_t inside_gid,
+		    gid_t outside_gid, struct err *err);
+/* Groups, gid and uid for good, each read back. */
+int userns_become(uid_t uid, gid_t gid, struct err *err);
+/* No further user namespace below the present one. */
+int userns_forbid(int proc_fd, struct err *err);

@@ -1,0 +1,197 @@
+/* A fresh filesystem for one run: the template's data copied into an unnamed file, a loop device over it, mounted detached.
+ *
+ * loop(4): LO_FLAGS_AUTOCLEAR frees the device with its last user, which is the mount. Needs Linux 5.8 (LOOP_CONFIGURE). */
+#include "budget/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "budget/template.h"
+
+#define BLOCK        4096u
+#define INODE_SIZE   256u
+#define IMAGE_MAX    (UINT64_C(1) << 44)
+#define LOOP_TRIES   64
+#define COPY_CHUNK   65536
+#define COPY_AT_ONCE (1u << 30)
+
+/* On top of what the analysis may write come the inode tables and the blocks that ext4 holds back from everybody for its own
+ * bookkeeping: a fiftieth, at most 4096 of them (ext4_calculate_resv_clusters). Everything else that ext4 needs is taken from
+ * the limit, so that never more than the limit can be written. */
+static uint64_t image_bytes(const struct image_request *request)
+{
+	uint64_t tables = (request->limit_inodes + IMAGE_RESERVED_INODES) * INODE_SIZE;
+	uint64_t bytes = request->limit_bytes + tables;
+	uint64_t held_back = bytes / 50 < 4096 * BLOCK ? bytes / 50 : 4096 * BLOCK;
+	return (bytes + held_back) / BLOCK * BLOCK;
+}
+
+/* A file without a name where the filesystem can do that, otherwise one that loses it at once. */
+static int unnamed_file(const char *dir, struct err *err)
+{
+	int r = fs_make_dirs(dir, 0700, err);
+	if (r < 0)
+		return r;
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+		return err_errno(err, "make an unnamed file in %s", dir);
+	uint64_t chance = 0;
+	if (getrandom(&chance, sizeof(chance), 0) < 0)
+		return err_errno(err, "getrandom");
+	CLEANUP_FREE char *path = xasprintf("%s/image-%016" PRIx64, dir, chance);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_errno(err, "make %s", path);
+	(void)unlink(path);
+	return fd;
+}
+
+static int copy_plain(int from_fd, int to_fd, off_t at, off_t end)
+{
+	char buffer[COPY_CHUNK];
+	while (at < end) {
+		size_t want = end - at < COPY_CHUNK ? (size_t)(end - at) : COPY_CHUNK;
+		ssize_t n = pread(from_fd, buffer, want, at);
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		for (ssize_t done = 0; done < n;) {
+			ssize_t w = pwrite(to_fd, buffer + done, (size_t)(n - done), at + done);
+			if (w < 0)
+				return -errno;
+			done += w;
+		}
+		at += n;
+	}
+	return 0;
+}
+
+static int copy_range(int from_fd, int to_fd, off_t at, off_t end)
+{
+	off_t from = at, to = at;
+	while (from < end) {
+		size_t want = end - from < COPY_AT_ONCE ? (size_t)(end - from) : COPY_AT_ONCE;
+		ssize_t n = copy_file_range(from_fd, &from, to_fd, &to, want, 0);
+		if (n > 0)
+			continue;
+		/* Not on every filesystem, nor across all of them. */
+		if (n == 0 || errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP ||
+		    errno == ENOSYS)
+			return copy_plain(from_fd, to_fd, from, end);
+		return -errno;
+	}
+	return 0;
+}
+
+/* Only what holds data: about a hundred KiB, whatever the size. */
+static int copy_data(int from_fd, int to_fd, off_t size)
+{
+	if (ftruncate(to_fd, size) < 0)
+		return -errno;
+	for (off_t at = 0; at < size;) {
+		off_t data = lseek(from_fd, at, SEEK_DATA);
+		if (data < 0)
+			return errno == ENXIO ? 0 : -errno; /* ENXIO: only a hole is left */
+		off_t hole = lseek(from_fd, data, SEEK_HOLE);
+		if (hole < 0)
+			return -errno;
+		int r = copy_range(from_fd, to_fd, data, hole);
+		if (r < 0)
+			return r;
+		at = hole;
+	}
+	return 0;
+}
+
+/* The loop driver refuses a block size that the file's filesystem does not support, so there is a second try without. */
+static int loop_configure(int loop_fd, int file_fd, uint32_t flags)
+{
+	struct loop_config config = { .fd = (uint32_t)file_fd, .block_size = BLOCK };
+	config.info.lo_flags = LO_FLAGS_AUTOCLEAR | flags;
+	(void)snprintf((char *)config.info.lo_file_name, LO_NAME_SIZE, "cupel-scratch");
+	if (ioctl(loop_fd, LOOP_CONFIGURE, &config) == 0)
+		return 0;
+	if (errno != EINVAL)
+		return -errno;
+	config.block_size = 0;
+	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
+	return ioctl(loop_fd, LOOP_CONFIGURE, &config) == 0 ? 0 : -errno;
+}
+
+/* Finds a free device and takes it; somebody else may be quicker between the two, so this is tried again. */
+static int loop_attach(int file_fd, uint32_t flags, char ret_device[32], struct err *err)
+{
+	CLEANUP_FD int control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	if (control_fd < 0)
+		return err_errno(err, "open /dev/loop-control");
+	int r = -EBUSY;
+	for (int i = 0; i < LOOP_TRIES && (r == -EBUSY || r == -ENOENT || r == -ENXIO); i++) {
+		int number = ioctl(control_fd, LOOP_CTL_GET_FREE);
+		if (number < 0)
+			return err_errno(err, "find a free loop device");
+		(void)snprintf(ret_device, 32, "/dev/loop%d", number);
+		CLEANUP_FD int loop_fd = open(ret_device, O_RDWR | O_CLOEXEC);
+		r = loop_fd < 0 ? -errno : loop_configure(loop_fd, file_fd, flags);
+		if (r == 0)
+			return take_fd(&loop_fd);
+	}
+	return err_set(err, ERR_HOST, -r, "attach %s: %s", ret_device, strerror(-r));
+}
+
+static int mount_device(const char *device, struct err *err)
+{
+	CLEANUP_FD int fs_fd = fsopen("ext4", FSOPEN_CLOEXEC);
+	if (fs_fd < 0)
+		return err_errno(err, "fsopen ext4");
+	/* Nothing of it is needed after a crash, so it need not wait for the disk; and its tables are zero already, so the kernel
+	 * need not write them in the background. */
+	if (fsconfig(fs_fd, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
+	    fsconfig(fs_fd, FSCONFIG_SET_FLAG, "nobarrier", NULL, 0) < 0 ||
+	    fsconfig(fs_fd, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 ||
+	    fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_errno(err, "mount ext4 from %s", device);
+	int mount_fd = fsmount(fs_fd, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	return mount_fd < 0 ? err_errno(err, "fsmount %s", device) : mount_fd;
+}
+
+static int device_mount(int file_fd, uint32_t flags, struct err *err)
+{
+	char device[32];
+	CLEANUP_FD int loop_fd = loop_attach(file_fd, flags, device, err);
+	return loop_fd < 0 ? loop_fd : mount_device(device, err);
+}
+
+int image_mount(const struct image_request *request, struct err *err)
+{
+	/* The sums above must not overflow; ext4 with this block size ends long before. */
+	if (request->limit_bytes > IMAGE_MAX || request->limit_inodes > UINT32_MAX / 2)
+		return err_set(err, ERR_HOST, EFBIG, "larger than an ext4 image can be");
+	uint64_t bytes = image_bytes(request);
+	CLEANUP_FD int template_fd = template_open(
+		request->home, bytes, request->limit_inodes + IMAGE_RESERVED_INODES, err);
+	if (template_fd < 0)
+		return template_fd;
+	CLEANUP_FREE char *dir = xasprintf("%s/tmp", request->home);
+	CLEANUP_FD int file_fd = unnamed_file(dir, err);
+	if (file_fd < 0)
+		return file_fd;
+	int r = copy_data(template_fd, file_fd, (off_t)bytes);
+	if (r < 0)
+		return err_set(err, ERR_HOST, -r, "copy the template to %s: %s", dir, strerror(-r));
+	/* Direct I/O keeps the bytes from being cached twice. overlayfs lets the driver believe in it even where the
+	 * filesystem below cannot do it, and then every read fails: so once more without. */
+	r = device_mount(file_fd, LO_FLAGS_DIRECT_IO, err);
+	return r == -EIO ? device_mount(file_fd, 0, err) : r;
+}

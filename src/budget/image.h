@@ -1,0 +1,18 @@
+/* A sized ext4 filesystem in an unnamed file, for scratch.c. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Inodes that ext4 keeps for itself, root included; lost+found is removed. */
+#define IMAGE_RESERVED_INODES 10
+
+struct image_request {
+	const char *home;
+	uint64_t limit_bytes, limit_inodes;
+};
+
+/* A detached mount of a fresh, empty filesystem (nosuid, nodev); the caller owns the descriptor and gives it a place with
+ * move_mount(2). When the last reference goes, the loop device and the bytes go too. Text in err; a negative errno. */
+int image_mount(const struct image_request *request, struct err *err);

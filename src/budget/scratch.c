@@ -1,0 +1,280 @@
+/* The working directory, by descriptor of its parent: made, measured, removed. */
+#include "budget/scratch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "budget/image.h"
+#include "spec/config.h"
+
+/* ext4 refuses a write that does not fit as a whole into what is left, a large page at a time: ENOSPC leaves something over. */
+#define FULL_BYTES_MIN (64u * 1024)
+#define FULL_BYTES_MAX (2u * 1024 * 1024)
+
+void scratch_release(struct scratch *s)
+{
+	/* A zeroed struct owns nothing, and closing descriptor 0 would be a surprise. */
+	if (s->path) {
+		cleanup_fd(&s->dir_fd);
+		cleanup_fd(&s->root_fd);
+	}
+	cleanup_free(&s->path);
+}
+
+/* `/proc/self/fd/N/NAME`: umount2 has no form that takes a descriptor. */
+static int unmount(int root_fd, const char *name)
+{
+	CLEANUP_FREE char *path = xasprintf("/proc/self/fd/%d/%s", root_fd, name);
+	return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static int root_open(const char *path, struct err *err)
+{
+	CLEANUP_FREE char *parent = path_parent(path);
+	int fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? err_errno(err, "open %s", parent) : fd;
+}
+
+/* The new directory, seen to be the one just made: ours, empty-handed for others, no link. */
+static int dir_make(int root_fd, const char *path, struct err *err)
+{
+	const char *name = path_base(path);
+	if (mkdirat(root_fd, name, 0700) < 0)
+		return errno == EEXIST ? err_set(err, ERR_CALLER, EEXIST,
+						 "the working directory %s exists already", path)
+				       : err_errno(err, "make %s", path);
+	CLEANUP_FD int fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		int r = err_errno(err, "open %s", path);
+		(void)unlinkat(root_fd, name, AT_REMOVEDIR);
+		return r;
+	}
+	if (st.st_uid != geteuid() || (st.st_mode & 077))
+		return err_set(err, ERR_HOST, EPERM, "%s was exchanged while it was made", path);
+	return take_fd(&fd);
+}
+
+static int dir_own(int fd, uid_t uid, gid_t gid, mode_t mode)
+{
+	if (fchown(fd, uid, gid) < 0 || fchmod(fd, mode) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Mounts the image over dir_fd; returns the descriptor of its root, which the caller owns. */
+static int image_place(const struct scratch_request *request, int dir_fd, struct err *err)
+{
+	const struct image_request image = { .home = request->home,
+					     .limit_bytes = request->limit_bytes,
+					     .limit_inodes = request->limit_inodes };
+	CLEANUP_FD int mount_fd = image_mount(&image, err);
+	if (mount_fd < 0)
+		return mount_fd;
+	CLEANUP_FD int inside_fd = openat(mount_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (inside_fd < 0)
+		return err_errno(err, "open the image's root");
+	if (unlinkat(inside_fd, "lost+found", AT_REMOVEDIR) < 0)
+		return err_errno(err, "remove the image's lost+found");
+	int r = dir_own(inside_fd, request->owner_uid, request->owner_gid, 0700);
+	if (r < 0)
+		return err_set(err, ERR_HOST, -r, "give the image its owner: %s", strerror(-r));
+	if (move_mount(mount_fd, "", dir_fd, "",
+		       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return err_errno(err, "place the image's mount");
+	return take_fd(&inside_fd);
+}
+
+static bool wants_image(const struct scratch_request *request)
+{
+	return request->mechanism == DISK_IMAGE ||
+	       (request->mechanism == DISK_AUTO && geteuid() == 0);
+}
+
+/* With the image mounted or, as `watched`, as it is. dir_fd becomes the directory that is worked in. */
+static int mechanism_start(const struct scratch_request *request, struct scratch *s,
+			   struct err *err)
+{
+	if (wants_image(request)) {
+		struct err why = { 0 };
+		int inside_fd = image_place(request, s->dir_fd, &why);
+		if (inside_fd >= 0) {
+			cleanup_fd(&s->dir_fd);
+			s->dir_fd = inside_fd;
+			s->mounted = true;
+			(void)snprintf(s->mechanism, sizeof(s->mechanism), "image");
+			return 0;
+		}
+		if (!request->may_miss)
+			return err_layer(
+				err, "disk",
+				"no sized filesystem for the working directory: %s. Remedy: "
+				"modprobe loop ext4, install e2fsprogs, or disk: watched",
+				why.text);
+	}
+	(void)snprintf(s->mechanism, sizeof(s->mechanism), "watched");
+	int r = dir_own(s->dir_fd, request->owner_uid, request->owner_gid, 0700);
+	return r < 0 ? err_set(err, ERR_HOST, -r, "give %s its owner: %s", s->path, strerror(-r))
+		     : 0;
+}
+
+int scratch_create(const struct scratch_request *request, struct scratch *ret, struct err *err)
+{
+	if (request->path[0] != '/' || !path_name_ok(path_base(request->path)))
+		return err_caller(err, "working directory '%s': not an absolute path",
+				  request->path);
+	if (wants_image(request) &&
+	    (request->limit_bytes < SCRATCH_IMAGE_MIN_BYTES || request->limit_inodes == 0))
+		return err_caller(err, "limit disk: at least 1M, and limit inodes: at least 1");
+	__attribute__((cleanup(scratch_release))) struct scratch s = {
+		.path = xstrdup(request->path),
+		.limit_bytes = request->limit_bytes,
+		.limit_inodes = request->limit_inodes,
+		.root_fd = -1,
+		.dir_fd = -1,
+	};
+	s.root_fd = root_open(request->path, err);
+	if (s.root_fd < 0)
+		return s.root_fd;
+	s.dir_fd = dir_make(s.root_fd, request->path, err);
+	if (s.dir_fd < 0)
+		return s.dir_fd;
+	int r = mechanism_start(request, &s, err);
+	if (r < 0) {
+		(void)unlinkat(s.root_fd, path_base(s.path), AT_REMOVEDIR);
+		return r;
+	}
+	*ret = s;
+	s = (struct scratch){ .root_fd = -1, .dir_fd = -1 };
+	return 0;
+}
+
+int scratch_mkdir(struct scratch *s, const char *name, mode_t mode, uid_t uid, gid_t gid)
+{
+	if (!path_name_ok(name))
+		return -EINVAL;
+	if (mkdirat(s->dir_fd, name, 0700) < 0)
+		return -errno;
+	CLEANUP_FD int fd =
+		openat(s->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : dir_own(fd, uid, gid, mode);
+}
+
+/* What the image holds; blocks of ext4's own tables are not in f_blocks (statfs(2), bsddf). */
+static int image_use(int dir_fd, struct scratch_use *ret)
+{
+	struct statfs st;
+	if (fstatfs(dir_fd, &st) < 0)
+		return -errno;
+	uint64_t inodes = st.f_files - st.f_ffree;
+	uint64_t block = (uint64_t)st.f_bsize, margin = st.f_blocks * block / 64;
+	if (margin < FULL_BYTES_MIN)
+		margin = FULL_BYTES_MIN;
+	if (margin > FULL_BYTES_MAX)
+		margin = FULL_BYTES_MAX;
+	*ret = (struct scratch_use){
+		.bytes = (st.f_blocks - st.f_bfree) * block,
+		.inodes = inodes > IMAGE_RESERVED_INODES ? inodes - IMAGE_RESERVED_INODES : 0,
+		.full = st.f_bavail * block <= margin || st.f_ffree == 0,
+	};
+	return 0;
+}
+
+int scratch_measure(struct scratch *s, struct scratch_use *ret)
+{
+	struct scratch_use use = { 0 };
+	int r;
+	if (s->mounted) {
+		r = image_use(s->dir_fd, &use);
+	} else {
+		r = fs_tree_usage(s->dir_fd, s->limit_bytes, s->limit_inodes, &use.bytes,
+				  &use.inodes);
+		use.full = r == -E2BIG || (s->limit_bytes && use.bytes >= s->limit_bytes) ||
+			   (s->limit_inodes && use.inodes >= s->limit_inodes);
+		r = r == -E2BIG ? 0 : r;
+	}
+	if (r < 0)
+		return r;
+	if (use.bytes > s->peak_bytes)
+		s->peak_bytes = use.bytes;
+	if (use.inodes > s->peak_inodes)
+		s->peak_inodes = use.inodes;
+	*ret = use;
+	return 0;
+}
+
+/* Takes the mount away and the bare directory with it; the image counted what was in it. */
+static int image_remove(int root_fd, const char *name, const struct scratch_use *use,
+			struct fs_removed *ret, struct err *err)
+{
+	int r = unmount(root_fd, name);
+	if (r < 0) {
+		ret->remained = use->inodes + 1;
+		return err_set(err, ERR_HOST, -r, "unmount %s: %s", name, strerror(-r));
+	}
+	ret->files += use->inodes;
+	ret->bytes += use->bytes;
+	return 0;
+}
+
+int scratch_remove(struct scratch *s, struct fs_removed *ret, struct err *err)
+{
+	struct fs_removed removed = { 0 };
+	struct scratch_use use = { 0 };
+	int r = 0;
+	if (s->mounted)
+		(void)image_use(s->dir_fd, &use);
+	/* Before the unmount: a descriptor inside would keep the filesystem and its loop device alive. */
+	cleanup_fd(&s->dir_fd);
+	if (s->mounted) {
+		r = image_remove(s->root_fd, path_base(s->path), &use, &removed, err);
+		s->mounted = r < 0;
+	}
+	if (r >= 0) {
+		struct fs_removed rest = { 0 };
+		r = fs_remove_tree(s->root_fd, path_base(s->path), &rest, err);
+		removed.files += rest.files;
+		removed.dirs += rest.dirs;
+		removed.bytes += rest.bytes;
+		removed.remained += rest.remained;
+	}
+	if (ret)
+		*ret = removed;
+	return r;
+}
+
+static bool is_mount_root(int fd)
+{
+	struct statx st;
+	return statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &st) == 0 &&
+	       (st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
+int scratch_sweep(const char *path, struct fs_removed *ret, struct err *err)
+{
+	struct fs_removed none = { 0 };
+	if (ret)
+		*ret = none;
+	__attribute__((cleanup(scratch_release))) struct scratch s = { .path = xstrdup(path),
+								       .root_fd = -1,
+								       .dir_fd = -1 };
+	CLEANUP_FREE char *parent = path_parent(path);
+	s.root_fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (s.root_fd < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "open %s", parent);
+	if (faccessat(s.root_fd, path_base(path), F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "look at %s", path);
+	s.dir_fd =
+		openat(s.root_fd, path_base(path), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	s.mounted = s.dir_fd >= 0 && is_mount_root(s.dir_fd);
+	int r = scratch_remove(&s, ret, err);
+	return r < 0 ? r : 1;
+}

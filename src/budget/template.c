@@ -1,0 +1,195 @@
+/* Makes and finds templates: mkfs.ext4 on a sparse temporary file, synced, then renamed to its final name. */
+#include "budget/template.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "base/str.h"
+
+#define FEATURES "^has_journal,^resize_inode,sparse_super2"
+
+static int spawn_setup(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int error_fd)
+{
+	sigset_t none, all;
+	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
+	int r = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+	if (r == 0)
+		r = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(actions, error_fd, 2);
+	/* The keeper blocks signals to read them from a descriptor; a child must not inherit that. */
+	if (r == 0)
+		r = posix_spawnattr_setsigmask(attr, &none);
+	if (r == 0)
+		r = posix_spawnattr_setsigdefault(attr, &all);
+	if (r == 0)
+		r = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	return -r;
+}
+
+/* Runs the program with nothing of our environment; its messages go to error_fd. Negative errno, or its wait status. */
+static int run_program(const char *program, char *const argv[], int error_fd)
+{
+	char *const env[] = { (char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C",
+			      NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	pid_t pid = -1;
+	int status = 0;
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return -ENOMEM;
+	if (posix_spawnattr_init(&attr) != 0) {
+		(void)posix_spawn_file_actions_destroy(&actions);
+		return -ENOMEM;
+	}
+	int r = spawn_setup(&actions, &attr, error_fd);
+	if (r == 0)
+		r = -posix_spawn(&pid, program, &actions, &attr, argv, env);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	(void)posix_spawnattr_destroy(&attr);
+	if (r < 0)
+		return r;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return status;
+}
+
+static const char *find_mkfs(void)
+{
+	static const char *const places[] = { "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4" };
+	for (size_t i = 0; i < 2; i++)
+		if (access(places[i], X_OK) == 0)
+			return places[i];
+	return NULL;
+}
+
+static int mkfs(const char *program, const char *features, const char *path, uint64_t inodes,
+		struct err *err)
+{
+	CLEANUP_STRV struct strv argv = { 0 };
+	/* 4096: what the loop device is told too, so that one size fits both. lazy_itable_init: a sparse file is zero already.
+	 * num_backup_sb=0: nobody repairs this filesystem. */
+	static const char *const head[] = { "mkfs.ext4",
+					    "-q",
+					    "-F",
+					    "-b",
+					    "4096",
+					    "-I",
+					    "256",
+					    "-m",
+					    "0",
+					    "-E",
+					    "lazy_itable_init=1,lazy_journal_init=1,nodiscard,"
+					    "num_backup_sb=0,root_owner=0:0",
+					    "-O" };
+	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
+		strv_add(&argv, head[i]);
+	strv_add(&argv, features);
+	strv_add(&argv, "-N");
+	strv_addf(&argv, "%" PRIu64, inodes);
+	strv_add(&argv, path);
+
+	int pipe_fds[2];
+	if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) < 0)
+		return err_errno(err, "pipe");
+	CLEANUP_FD int read_fd = pipe_fds[0];
+	CLEANUP_FD int write_fd = pipe_fds[1];
+	/* Read only after its end: its few lines fit into the pipe, and more than that is dropped by O_NONBLOCK. */
+	int status = run_program(program, strv_argv(&argv), write_fd);
+	if (status < 0)
+		return err_set(err, ERR_HOST, -status, "run %s: %s", program, strerror(-status));
+	if (status == 0)
+		return 0;
+	char said[300];
+	ssize_t n = read(read_fd, said, sizeof(said) - 1);
+	said[n > 0 ? n : 0] = '\0';
+	for (char *c = said; *c; c++)
+		if ((unsigned char)*c < ' ')
+			*c = ' ';
+	return err_set(err, ERR_HOST, EIO, "%s failed: %s", program, said);
+}
+
+/* e2fsprogs before 1.47 does not know orphan_file, later ones may switch it on by default. */
+static int format(const char *path, uint64_t inodes, struct err *err)
+{
+	const char *program = find_mkfs();
+	if (!program)
+		return err_set(err, ERR_HOST, ENOENT,
+			       "mkfs.ext4 is missing. Remedy: apt-get install e2fsprogs");
+	if (mkfs(program, FEATURES ",^orphan_file", path, inodes, NULL) >= 0)
+		return 0;
+	return mkfs(program, FEATURES, path, inodes, err);
+}
+
+/* The cache is in HOME, but what is mounted as root is looked at once more: ours, regular, of the right size. */
+static int open_checked(int cache_fd, const char *name, uint64_t bytes)
+{
+	CLEANUP_FD int fd = openat(cache_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) ||
+	    (uint64_t)st.st_size != bytes)
+		return -EPERM;
+	return take_fd(&fd);
+}
+
+static int make(int cache_fd, const char *cache, const char *name, const uint64_t size[2],
+		struct err *err)
+{
+	uint64_t chance = 0;
+	if (getrandom(&chance, sizeof(chance), 0) < 0)
+		return err_errno(err, "getrandom");
+	CLEANUP_FREE char *temp = xasprintf(".%s.%016" PRIx64, name, chance);
+	CLEANUP_FREE char *path = xasprintf("%s/%s", cache, temp);
+	CLEANUP_FD int fd = openat(cache_fd, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_errno(err, "make %s", path);
+
+	int r = ftruncate(fd, (off_t)size[0]) < 0 ? err_errno(err, "size %s", path) : 0;
+	if (r >= 0)
+		r = format(path, size[1], err);
+	if (r >= 0 && fsync(fd) < 0)
+		r = err_errno(err, "sync %s", path);
+	if (r >= 0 && renameat(cache_fd, temp, cache_fd, name) < 0)
+		r = err_errno(err, "rename %s", path);
+	if (r < 0)
+		(void)unlinkat(cache_fd, temp, 0);
+	return r < 0 ? r : 0;
+}
+
+int template_open(const char *home, uint64_t bytes, uint64_t inodes, struct err *err)
+{
+	CLEANUP_FREE char *cache = xasprintf("%s/cache", home);
+	CLEANUP_FREE char *name = xasprintf("scratch-%" PRIu64 "-%" PRIu64 ".img", bytes, inodes);
+	int r = fs_make_dirs(cache, 0700, err);
+	if (r < 0)
+		return r;
+	CLEANUP_FD int cache_fd = open(cache, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (cache_fd < 0)
+		return err_errno(err, "open %s", cache);
+	int fd = open_checked(cache_fd, name, bytes);
+	if (fd == -ENOENT) {
+		r = make(cache_fd, cache, name, (const uint64_t[]){ bytes, inodes }, err);
+		if (r < 0)
+			return r;
+		fd = open_checked(cache_fd, name, bytes);
+	}
+	if (fd < 0)
+		return err_set(err, ERR_HOST, -fd,
+			       "%s/%s cannot be used: %s. Remedy: remove that file", cache, name,
+			       strerror(-fd));
+	return fd;
+}

@@ -1,0 +1,100 @@
+/* What cgroup v1 has counted for a group. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "budget/cgroup1.h"
+
+static void read_memory(int dir_fd, char buffer[GROUP_TEXT_MAX], struct usage *u)
+{
+	u->mem_bytes = group_number(dir_fd, "memory.usage_in_bytes");
+	u->mem_peak_bytes = group_number(dir_fd, "memory.max_usage_in_bytes");
+	/* With both limits equal the kernel meets the one of memory + swap first and counts there. */
+	u->mem_limit_hits = group_number(dir_fd, "memory.failcnt") +
+			    group_number(dir_fd, "memory.memsw.failcnt");
+	u->mem_kernel_bytes = group_number(dir_fd, "memory.kmem.usage_in_bytes");
+
+	const char *stat = group_text(dir_fd, "memory.stat", buffer);
+	u->mem_anon_bytes = text_number(stat, "total_rss");
+	u->mem_shmem_bytes = text_number(stat, "total_shmem");
+	/* "cache" has the pages of tmpfs in it, which are as hard to give back as anonymous ones. */
+	uint64_t cache = text_number(stat, "total_cache");
+	u->mem_file_bytes = cache > u->mem_shmem_bytes ? cache - u->mem_shmem_bytes : 0;
+
+	u->oom_kills = text_number(group_text(dir_fd, "memory.oom_control", buffer), "oom_kill");
+	/* Seen on 6.18: both failcnt stay 0. A kill for memory is then the least that is known. */
+	if (u->mem_limit_hits < u->oom_kills)
+		u->mem_limit_hits = u->oom_kills;
+}
+
+static void read_cpu(const struct cgroup1 *g, char buffer[GROUP_TEXT_MAX], struct usage *u)
+{
+	int acct_fd = cgroup1_dir(g, CONTROLLER_CPUACCT);
+	if (acct_fd >= 0) {
+		u->cpu_usec = group_number(acct_fd, "cpuacct.usage") / 1000;
+		u->cpu_user_usec = group_number(acct_fd, "cpuacct.usage_user") / 1000;
+		u->cpu_system_usec = group_number(acct_fd, "cpuacct.usage_sys") / 1000;
+	}
+	int cpu_fd = cgroup1_dir(g, CONTROLLER_CPU);
+	if (cpu_fd >= 0) {
+		const char *stat = group_text(cpu_fd, "cpu.stat", buffer);
+		u->throttled_periods = text_number(stat, "nr_throttled");
+		u->throttled_usec = text_number(stat, "throttled_time") / 1000;
+	}
+}
+
+static void read_pids(struct cgroup1 *g, char buffer[GROUP_TEXT_MAX], struct usage *u)
+{
+	int dir_fd = cgroup1_dir(g, CONTROLLER_PIDS);
+	if (dir_fd < 0)
+		return;
+	u->pids = group_number(dir_fd, "pids.current");
+	u->pids_limit_hits = text_number(group_text(dir_fd, "pids.events", buffer), "max");
+	/* pids.peak is new in 6.1; before that the largest sample has to do. */
+	uint64_t peak = group_number(dir_fd, "pids.peak");
+	if (peak < u->pids)
+		peak = u->pids;
+	if (peak > g->pids_peak)
+		g->pids_peak = peak;
+	u->pids_peak = g->pids_peak;
+}
+
+/* Lines "8:0 Read 4096", one a device and kind. */
+static void read_io(int dir_fd, char buffer[GROUP_TEXT_MAX], struct usage *u)
+{
+	for (const char *line = group_text(dir_fd, "blkio.throttle.io_service_bytes", buffer);
+	     line && *line;) {
+		char kind[16];
+		uint64_t bytes = 0;
+		if (sscanf(line, "%*u:%*u %15s %" SCNu64, kind, &bytes) == 2) {
+			if (str_eq(kind, "Read"))
+				u->io_read_bytes += bytes;
+			if (str_eq(kind, "Write"))
+				u->io_write_bytes += bytes;
+		}
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+}
+
+int cgroup1_read_usage(struct budget *b, struct usage *ret, struct err *err)
+{
+	struct cgroup1 *g = (struct cgroup1 *)b;
+	struct usage u = { 0 };
+	char buffer[GROUP_TEXT_MAX];
+	int memory_fd = cgroup1_dir(g, CONTROLLER_MEMORY);
+	int io_fd = cgroup1_dir(g, CONTROLLER_IO);
+
+	if (memory_fd >= 0 && !group_has(memory_fd, "memory.usage_in_bytes"))
+		return err_set(err, ERR_HOST, ENOENT, "group %s is gone", g->path);
+	if (memory_fd >= 0)
+		read_memory(memory_fd, buffer, &u);
+	read_cpu(g, buffer, &u);
+	read_pids(g, buffer, &u);
+	if (io_fd >= 0)
+		read_io(io_fd, buffer, &u);
+	*ret = u;
+	return 0;
+}

@@ -1,0 +1,45 @@
+/* The commands. Each is a row in main.c and a file of its own; none holds logic that another needs. */
+#pragma once
+
+#include "base/err.h"
+#include "cli/options.h"
+#include "spec/analysis.h"
+#include "spec/config.h"
+
+struct command {
+	const char *name;
+	const char *usage;   /* behind "cupel NAME" */
+	const char *summary; /* one line */
+	const char *details; /* or NULL: a paragraph for --help */
+	const struct options *options;
+	/* argv[0] is the command's name. The exit status. */
+	int (*main)(const struct command *self, int argc, char **argv);
+};
+
+extern const struct command command_run, command_plan, command_config, command_list, command_show,
+	command_logs, command_gc, command_completion, command_version;
+
+/* The table, for help and completion. */
+extern const struct command *const commands[];
+extern const size_t n_commands;
+
+/* Prints the error and gives the exit status: 2 for the caller's mistake, 125 for the host's. */
+int cli_fail(const struct err *err);
+void cli_help(const struct command *c);
+/* Parses; < 0: the caller returns cli_stop(r, ...). */
+int cli_parse(const struct command *c, int argc, char **argv, void *target, struct operands *ret,
+	      struct err *err);
+/* The exit status after a failed cli_parse: 0 when it was --help (then printed). */
+int cli_stop(const struct command *c, int r, const struct err *err);
+
+/* run_args.c: what `run` and `plan` share. */
+struct run_args {
+	struct analysis said; /* by options */
+	bool json;
+	bool quiet;
+};
+void run_args_release(struct run_args *a);
+extern const struct options run_options;
+/* Options over the analysis file or script or command. */
+int run_args_analysis(struct run_args *args, int argc, char **argv, const struct operands *rest,
+		      struct analysis *ret, struct err *err);

@@ -1,0 +1,83 @@
+/* cupel COMMAND ... */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/cli.h"
+
+const struct command *const commands[] = { &command_run,  &command_plan,       &command_list,
+					   &command_show, &command_logs,       &command_config,
+					   &command_gc,   &command_completion, &command_version };
+const size_t n_commands = sizeof commands / sizeof *commands;
+
+int cli_fail(const struct err *err)
+{
+	log_error("%s", err->text[0] ? err->text : "unknown error");
+	return err->kind == ERR_CALLER ? 2 : 125;
+}
+
+void cli_help(const struct command *c)
+{
+	printf("usage: cupel %s %s\n\n%s\n", c->name, c->usage, c->summary);
+	if (c->details)
+		printf("\n%s\n", c->details);
+	printf("\noptions:\n");
+	options_print(c->options);
+}
+
+int cli_parse(const struct command *c, int argc, char **argv, void *target, struct operands *ret,
+	      struct err *err)
+{
+	return options_parse(c->options, argc, argv, target, ret, err);
+}
+
+int cli_stop(const struct command *c, int r, const struct err *err)
+{
+	if (r != -ECANCELED)
+		return cli_fail(err);
+	cli_help(c);
+	return 0;
+}
+
+static void overview(FILE *out)
+{
+	fprintf(out,
+		"cupel runs scientific analyses in named runtimes, each inside a box, on a budget, and leaves behind a log,\n"
+		"a verdict, verified outputs and their provenance.\n\nusage: cupel COMMAND ...\n\n");
+	for (size_t i = 0; i < n_commands; i++)
+		fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
+	fprintf(out, "\n`cupel COMMAND --help` tells more; so does `man cupel`.\n");
+}
+
+static int unknown_command(const char *name)
+{
+	const char *names[16];
+	struct err err = { 0 };
+	for (size_t i = 0; i < n_commands; i++)
+		names[i] = commands[i]->name;
+	const char *nearest = str_nearest(name, names, n_commands);
+	(void)err_caller(&err, "there is no command '%.60s'%s%s%s; `cupel --help` lists them", name,
+			 nearest ? "; did you mean '" : "", nearest ? nearest : "",
+			 nearest ? "'?" : "");
+	return cli_fail(&err);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		overview(stderr);
+		return 2;
+	}
+	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h") || str_eq(argv[1], "help")) {
+		overview(stdout);
+		return 0;
+	}
+	if (str_eq(argv[1], "--version"))
+		return command_version.main(&command_version, 1, argv + 1);
+	for (size_t i = 0; i < n_commands; i++)
+		if (str_eq(argv[1], commands[i]->name))
+			return commands[i]->main(commands[i], argc - 1, argv + 1);
+	return unknown_command(argv[1]);
+}

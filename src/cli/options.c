@@ -1,0 +1,101 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define ROWS_MAX 64
+
+static const struct option_row *find_long(const struct options *o, const char *name, size_t length)
+{
+	for (size_t i = 0; i < o->n_rows; i++)
+		if (strlen(o->rows[i].name) == length && memcmp(o->rows[i].name, name, length) == 0)
+			return &o->rows[i];
+	return NULL;
+}
+
+static const struct option_row *find_letter(const struct options *o, char letter)
+{
+	for (size_t i = 0; i < o->n_rows; i++)
+		if (o->rows[i].letter == letter)
+			return &o->rows[i];
+	return NULL;
+}
+
+static int unknown(const struct options *o, const char *argument, struct err *err)
+{
+	const char *names[ROWS_MAX];
+	CLEANUP_FREE char *name = xstrndup(argument + 2, strcspn(argument + 2, "="));
+	for (size_t i = 0; i < o->n_rows; i++)
+		names[i] = o->rows[i].name;
+	const char *nearest = argument[1] == '-' ? str_nearest(name, names, o->n_rows) : NULL;
+	return err_caller(err, "there is no option %.60s%s%s%s; --help lists them", argument,
+			  nearest ? "; did you mean --" : "", nearest ? nearest : "",
+			  nearest ? "?" : "");
+}
+
+/* One option of argv[i], with its value behind '=', behind the letter, or in the next word. Returns the words used. */
+static int parse_one(const struct options *o, int argc, char **argv, int i, void *target,
+		     struct err *err)
+{
+	const char *word = argv[i];
+	bool is_long = word[1] == '-';
+	const char *equals = is_long ? strchr(word, '=') : NULL;
+	const struct option_row *row =
+		is_long ? find_long(o, word + 2,
+				    equals ? (size_t)(equals - word - 2) : strlen(word + 2))
+			: find_letter(o, word[1]);
+	if (!row)
+		return unknown(o, word, err);
+	const char *attached = is_long ? (equals ? equals + 1 : NULL) : (word[2] ? word + 2 : NULL);
+	if (!row->metavar) {
+		if (attached)
+			return err_caller(err, "--%s takes no value", row->name);
+		int r = row->set(target, row, NULL, err);
+		return r < 0 ? r : 1;
+	}
+	if (!attached && i + 1 >= argc)
+		return err_caller(err, "--%s needs a value: %s", row->name, row->metavar);
+	int r = row->set(target, row, attached ? attached : argv[i + 1], err);
+	return r < 0 ? r : (attached ? 1 : 2);
+}
+
+int options_parse(const struct options *o, int argc, char **argv, void *target,
+		  struct operands *ret, struct err *err)
+{
+	int i = 1;
+	struct operands rest = { 0 };
+	while (i < argc && argv[i][0] == '-' && argv[i][1]) {
+		if (str_eq(argv[i], "--")) {
+			rest.after_dashes = true;
+			i++;
+			break;
+		}
+		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
+			return -ECANCELED;
+		int used = parse_one(o, argc, argv, i, target, err);
+		if (used < 0)
+			return used;
+		i += used;
+	}
+	rest.first = i;
+	*ret = rest;
+	return 0;
+}
+
+void options_print(const struct options *o)
+{
+	for (size_t i = 0; i < o->n_rows; i++) {
+		const struct option_row *row = &o->rows[i];
+		char left[64];
+		char letter[8] = "    ";
+		if (row->letter)
+			(void)snprintf(letter, sizeof letter, "-%c, ", row->letter);
+		(void)snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name,
+			       row->metavar ? " " : "", row->metavar ? row->metavar : "");
+		printf("  %-30s %s\n", left, row->help);
+	}
+	printf("  %-30s %s\n", "-h, --help", "show this help");
+}

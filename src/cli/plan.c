@@ -1,0 +1,56 @@
+/* cupel plan: everything `run` would do, without doing it. */
+#include <stdio.h>
+
+#include "base/json.h"
+#include "cli/cli.h"
+#include "run/run.h"
+#include "spec/spec_json.h"
+#include "view/plan_view.h"
+
+static int show(const struct run_args *args, const struct analysis *analysis,
+		const struct resolved *resolved, struct err *err)
+{
+	if (!args->json) {
+		plan_print(analysis, &resolved->runtime, &resolved->plan);
+		return 0;
+	}
+	json_t *a = analysis_json(analysis);
+	json_object_set_new(a, "runtime", json_string(resolved->runtime.name));
+	CLEANUP_JSON json_t *both =
+		json_pack("{s:o,s:o}", "analysis", a, "plan", plan_json(&resolved->plan));
+	CLEANUP_FREE char *text = json_dumps(both, JSON_COMPACT);
+	if (!text)
+		return err_caller(err, "the plan can't be written as JSON");
+	printf("%s\n", text);
+	return 0;
+}
+
+static int main_plan(const struct command *self, int argc, char **argv)
+{
+	CLEANUP(run_args_release) struct run_args args = { 0 };
+	CLEANUP_ANALYSIS struct analysis analysis = { 0 };
+	CLEANUP_CONFIG struct config config = { 0 };
+	CLEANUP_RESOLVED struct resolved resolved = { 0 };
+	struct operands rest;
+	struct err err = { 0 };
+	int r = cli_parse(self, argc, argv, &args, &rest, &err);
+	if (r < 0)
+		return cli_stop(self, r, &err);
+	r = run_args_analysis(&args, argc, argv, &rest, &analysis, &err);
+	if (r >= 0)
+		r = config_read(&(struct config_where){ 0 }, &config, &err);
+	if (r >= 0)
+		r = run_resolve(&config, &analysis, &resolved, &err);
+	if (r >= 0)
+		r = show(&args, &analysis, &resolved, &err);
+	return r < 0 ? cli_fail(&err) : 0;
+}
+
+const struct command command_plan = {
+	.name = "plan",
+	.usage = "[OPTION]... (ANALYSIS.yaml | SCRIPT [ARG]... | -- COMMAND [ARG]...)",
+	.summary =
+		"print the resolved analysis and its box: every mount, limit and variable; runs nothing",
+	.options = &run_options,
+	.main = main_plan,
+};

@@ -1,0 +1,256 @@
+/* The options of `run` and `plan`, and how they are laid over an analysis file. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/path.h"
+#include "cli/cli.h"
+
+static int set_json(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	((struct run_args *)target)->json = true;
+	return 0;
+}
+
+static int set_quiet(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	((struct run_args *)target)->quiet = true;
+	return 0;
+}
+
+static int set_limit(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	struct run_args *args = target;
+	uint64_t number;
+	char origin[64];
+	int r = limit_parse((enum limit_id)row->number, value, &number, err);
+	if (r < 0)
+		return err_wrap(err, "--%s", row->name);
+	(void)snprintf(origin, sizeof origin, "--%s", row->name);
+	limits_set(&args->said.limits, (enum limit_id)row->number, number, origin);
+	return 0;
+}
+
+enum { TEXT_RUNTIME, TEXT_ID, TEXT_PROFILE, TEXT_QUEST, TEXT_NAME };
+
+static int set_text(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	char **const fields[] = { &a->runtime, &a->id, &a->profile, &a->quest, &a->name };
+	if (!*value)
+		return err_caller(err, "--%s is empty", row->name);
+	free(*fields[row->number]);
+	*fields[row->number] = xstrdup(value);
+	return 0;
+}
+
+static int set_data(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	struct input input = { 0 };
+	CLEANUP_FREE char *cwd = path_cwd();
+	if (!cwd)
+		return err_errno(err, "find the current directory");
+	int r = input_parse(value, cwd, "--data", &input, err);
+	if (r < 0)
+		return r;
+	analysis_add_input(a, &input);
+	return 0;
+}
+
+static int set_out(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	int r = output_pattern_check(value, err);
+	if (r < 0)
+		return err_wrap(err, "--out");
+	analysis_add_output(&((struct run_args *)target)->said, value, NULL, false);
+	return 0;
+}
+
+static int set_pair(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	const char *equals = strchr(value, '=');
+	if (!equals || equals == value)
+		return err_caller(err, "--%s takes NAME=VALUE, not '%.60s'", row->name, value);
+	CLEANUP_FREE char *key = xstrndup(value, (size_t)(equals - value));
+	pairs_set(row->number ? &a->labels : &a->env, key, equals + 1);
+	return 0;
+}
+
+static int set_keep(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	for (int i = KEEP_NEVER; i <= KEEP_ALWAYS; i++)
+		if (str_eq(value, keep_names[i])) {
+			a->keep = i;
+			a->keep_said = true;
+			return 0;
+		}
+	return err_caller(err, "--keep takes never, failed or always, not '%.60s'", value);
+}
+
+static int set_network(void *target, const struct option_row *row, const char *value,
+		       struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	for (int i = NETWORK_NONE; i <= NETWORK_HOST; i++)
+		if (str_eq(value, network_names[i])) {
+			a->network = i;
+			a->network_said = true;
+			return 0;
+		}
+	return err_caller(err, "--network takes none or host, not '%.60s'", value);
+}
+
+static int set_missing(void *target, const struct option_row *row, const char *value,
+		       struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	while (*value) { /* one or several, with commas */
+		size_t n = strcspn(value, ",");
+		CLEANUP_FREE char *layer = xstrndup(value, n);
+		int r = layer_check(layer, err);
+		if (r < 0)
+			return err_wrap(err, "--allow-missing");
+		strv_add(&a->allow_missing, layer);
+		value += n + (value[n] == ',');
+	}
+	return 0;
+}
+
+static int set_warn_signal(void *target, const struct option_row *row, const char *value,
+			   struct err *err)
+{
+	return warn_signal_parse(value, &((struct run_args *)target)->said.warn_signal, err);
+}
+
+static const struct option_row rows[] = {
+	{ 'r', "runtime", "NAME", "run in this runtime (default: base)", set_text, TEXT_RUNTIME },
+	{ 0, "id", "ID", "name the run (default: one is made)", set_text, TEXT_ID },
+	{ 0, "name", "TEXT", "a title for people", set_text, TEXT_NAME },
+	{ 0, "quest", "QUEST", "the goal this serves", set_text, TEXT_QUEST },
+	{ 0, "label", "K=V", "a label for the record; may be repeated", set_pair, 1 },
+	{ 0, "profile", "P", "limits to start from: default, notebook, tool, post_process",
+	  set_text, TEXT_PROFILE },
+	{ 'm', "memory", "SIZE", "memory with tmpfs and shared memory, no swap: 2G, 512M",
+	  set_limit, LIMIT_MEMORY },
+	{ 'c', "cpus", "N", "cpus: 1.5", set_limit, LIMIT_CPUS },
+	{ 0, "pids", "N", "processes and threads", set_limit, LIMIT_PIDS },
+	{ 't', "time", "TIME", "wall time: 30m, 90s", set_limit, LIMIT_TIME },
+	{ 0, "cpu-time", "TIME", "cpu time: 10m", set_limit, LIMIT_CPU_TIME },
+	{ 0, "disk", "SIZE", "bytes of the working directory: 4G", set_limit, LIMIT_DISK },
+	{ 0, "inodes", "N", "files of the working directory", set_limit, LIMIT_INODES },
+	{ 0, "file-size", "SIZE", "size of one file", set_limit, LIMIT_FILE_SIZE },
+	{ 0, "open-files", "N", "open files of one process", set_limit, LIMIT_OPEN_FILES },
+	{ 0, "log", "SIZE", "log kept of each of stdout and stderr", set_limit, LIMIT_LOG },
+	{ 0, "output-size", "SIZE", "bytes collected in all", set_limit, LIMIT_OUTPUT_SIZE },
+	{ 0, "output-count", "N", "files collected", set_limit, LIMIT_OUTPUT_COUNT },
+	{ 0, "grace", "TIME", "between SIGTERM and the kill", set_limit, LIMIT_GRACE },
+	{ 0, "warn", "TIME", "send the warning signal this long before the deadline", set_limit,
+	  LIMIT_WARN },
+	{ 0, "warn-signal", "SIGNAL", "the warning signal (default: USR1)", set_warn_signal, 0 },
+	{ 'd', "data", "PATH[:NAME]",
+	  "show a file or directory read-only at data/NAME; may be repeated", set_data, 0 },
+	{ 'o', "out", "GLOB",
+	  "collect these from the working directory (default: out/**); may be repeated", set_out,
+	  0 },
+	{ 'e', "env", "K=V", "set a variable; may be repeated", set_pair, 0 },
+	{ 0, "network", "MODE", "none (default: loopback only) or host, if the policy allows it",
+	  set_network, 0 },
+	{ 0, "keep", "WHEN", "keep the working directory: never, failed, always", set_keep, 0 },
+	{ 0, "allow-missing", "LAYER",
+	  "run even if the host lacks this layer; recorded; may be repeated", set_missing, 0 },
+	{ 0, "json", NULL, "print the result as JSON", set_json, 0 },
+	{ 'q', "quiet", NULL, "no status line and no summary", set_quiet, 0 },
+};
+const struct options run_options = { rows, sizeof rows / sizeof *rows };
+
+void run_args_release(struct run_args *a)
+{
+	analysis_release(&a->said);
+}
+
+static void replace_text(char **to, char **from)
+{
+	if (!*from)
+		return;
+	free(*to);
+	*to = take_ptr(*from);
+}
+
+/* Options win over the file; lists of things to show or set are added to, the list of outputs is replaced. */
+static void lay_over(struct analysis *a, struct analysis *said)
+{
+	replace_text(&a->runtime, &said->runtime);
+	replace_text(&a->id, &said->id);
+	replace_text(&a->profile, &said->profile);
+	replace_text(&a->quest, &said->quest);
+	replace_text(&a->name, &said->name);
+	limits_merge(&a->limits, &said->limits);
+	for (size_t i = 0; i < said->n_inputs; i++)
+		analysis_add_input(a, &said->inputs[i]);
+	said->n_inputs = 0; /* their contents moved */
+	if (said->n_outputs) {
+		for (size_t i = 0; i < a->n_outputs; i++) {
+			free(a->outputs[i].pattern);
+			free(a->outputs[i].media_type);
+		}
+		a->n_outputs = 0;
+		for (size_t i = 0; i < said->n_outputs; i++)
+			analysis_add_output(a, said->outputs[i].pattern, NULL, false);
+	}
+	for (size_t i = 0; i < said->env.n; i++)
+		pairs_set(&a->env, said->env.v[i].key, said->env.v[i].value);
+	for (size_t i = 0; i < said->labels.n; i++)
+		pairs_set(&a->labels, said->labels.v[i].key, said->labels.v[i].value);
+	strv_copy(&a->allow_missing, &said->allow_missing);
+	if (said->network_said)
+		a->network = said->network;
+	if (said->keep_said)
+		a->keep = said->keep;
+	a->keep_said |= said->keep_said;
+	a->network_said |= said->network_said;
+	if (said->warn_signal)
+		a->warn_signal = said->warn_signal;
+}
+
+static int read_operands(int argc, char **argv, const struct operands *rest, struct analysis *a,
+			 struct err *err)
+{
+	const char *first = argv[rest->first];
+	bool is_file = !rest->after_dashes && (str_ends(first, ".yaml") || str_ends(first, ".yml"));
+	if (is_file && rest->first + 1 < argc)
+		return err_caller(
+			err,
+			"'%.60s' after the analysis file: options stand before it, and arguments in it as 'args:'",
+			argv[rest->first + 1]);
+	if (is_file)
+		return analysis_read(first, a, err);
+	if (!rest->after_dashes) {
+		CLEANUP_FREE char *cwd = path_cwd();
+		char *script = cwd ? path_normal(cwd, first) : NULL;
+		if (!script)
+			return err_caller(err, "the script '%.200s' is no path", first);
+		strv_take(&a->code, script);
+	}
+	for (int i = rest->first + !rest->after_dashes; i < argc; i++)
+		strv_add(rest->after_dashes ? &a->command : &a->args, argv[i]);
+	return 0;
+}
+
+int run_args_analysis(struct run_args *args, int argc, char **argv, const struct operands *rest,
+		      struct analysis *ret, struct err *err)
+{
+	struct analysis a = { 0 };
+	if (rest->first >= argc)
+		return err_caller(err,
+				  "nothing to run: name an analysis file, a script, or -- COMMAND");
+	int r = read_operands(argc, argv, rest, &a, err);
+	if (r < 0) {
+		analysis_release(&a);
+		return r;
+	}
+	lay_over(&a, &args->said);
+	*ret = a;
+	return 0;
+}

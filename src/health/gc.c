@@ -1,0 +1,173 @@
+#include "health/gc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "budget/budget.h"
+#include "budget/scratch.h"
+#include "keeper/record.h"
+#include "keeper/verdict.h"
+#include "spec/id.h"
+
+#define TRACES_MAX 16384
+
+struct traces {
+	char *work_dir;      /* owned */
+	char *cgroup_parent; /* owned */
+};
+
+static void traces_release(struct traces *t)
+{
+	cleanup_free(&t->work_dir);
+	cleanup_free(&t->cgroup_parent);
+}
+
+/* What the keeper noted when it took the id; a crash of the host may have torn the note, then the configuration tells. */
+static void read_traces(const struct record *r, const struct config *c, struct traces *ret)
+{
+	CLEANUP_FREE char *path = xasprintf("active/%s", r->id);
+	CLEANUP_FREE char *text = NULL;
+	size_t length = 0;
+	if (fs_read_capped(r->home_fd, path, TRACES_MAX, &text, &length, NULL) >= 0) {
+		char *second = strchr(text, '\n');
+		char *end = second ? strchr(second + 1, '\n') : NULL;
+		if (end && text[0] == '/') {
+			ret->work_dir = xstrndup(text, (size_t)(second - text));
+			ret->cgroup_parent = xstrndup(second + 1, (size_t)(end - second - 1));
+			return;
+		}
+	}
+	ret->work_dir = config_work_dir(c, r->id);
+	ret->cgroup_parent = xstrdup(c->cgroup_parent);
+}
+
+/* Processes and groups first: nothing may write into a directory that is being removed. */
+static int remove_leftovers(const struct record *r, const struct traces *t, struct str *found,
+			    struct err *err)
+{
+	struct fs_removed removed = { 0 };
+	int groups = budget_sweep(t->cgroup_parent, r->id, err);
+	if (groups < 0)
+		return groups;
+	int directory = scratch_sweep(t->work_dir, &removed, err);
+	if (directory < 0)
+		return directory;
+	if (groups)
+		str_add(found, "its cgroup");
+	if (directory)
+		str_addf(found, "%sits working directory (%llu files)", groups ? ", " : "",
+			 (unsigned long long)removed.files);
+	if (!groups && !directory)
+		str_add(found, "nothing");
+	return 0;
+}
+
+static int record_lost(struct record *r, const struct config *c, struct err *err)
+{
+	CLEANUP(traces_release) struct traces t = { 0 };
+	CLEANUP_STR struct str found = { 0 };
+	read_traces(r, c, &t);
+	int e = remove_leftovers(r, &t, &found, err);
+	if (e >= 0)
+		e = record_event(r, "lost", json_pack("{s:s}", "removed", str_text(&found)), err);
+	return e < 0 ? e : record_finish(r, verdict_lost_json(r->id, str_text(&found)), err);
+}
+
+static void sweep_one(const struct config *c, const char *id, struct gc_report *report)
+{
+	struct record r = RECORD_INIT;
+	struct err err = { 0 };
+	struct stat st;
+	int e = record_adopt(c->home, id, &r, &err);
+	if (e == -EAGAIN) {
+		report->alive++;
+		return;
+	}
+	if (e == -ENOENT) { /* the keeper died between its lock and the run directory */
+		CLEANUP_FREE char *entry = xasprintf("%s/active/%s", c->home, id);
+		(void)unlink(entry);
+		report->cleared++;
+		return;
+	}
+	if (e >= 0 && fstatat(r.dir_fd, "verdict.json", &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		CLEANUP_FREE char *entry = xasprintf("active/%s", id);
+		(void)unlinkat(r.home_fd, entry, 0);
+		report->cleared++;
+	} else if (e >= 0) {
+		e = record_lost(&r, c, &err);
+		report->lost += e >= 0;
+	}
+	if (e < 0) {
+		report->failed++;
+		report->last_error = err;
+	}
+	record_release(&r);
+}
+
+/* Names first, then work: entries vanish while we go. */
+static int list_names(const char *home, const char *name, struct strv *ret, struct err *err)
+{
+	CLEANUP_FREE char *path = path_join(home, name);
+	CLEANUP_DIR DIR *dir = opendir(path);
+	if (!dir)
+		return errno == ENOENT ? 0 : err_errno(err, "open %s", path);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (id_check(entry->d_name, NULL) >= 0)
+			strv_add(ret, entry->d_name);
+	return 0;
+}
+
+/* After a power cut an entry in active/ may be gone while its run directory is there, so the first look after a boot is at all. */
+static int list_unfinished(const struct config *c, struct strv *ret, struct err *err)
+{
+	CLEANUP_STRV struct strv all = { 0 };
+	int r = list_names(c->home, "runs", &all, err);
+	for (size_t i = 0; r >= 0 && i < all.n; i++) {
+		CLEANUP_FREE char *verdict =
+			xasprintf("%s/runs/%s/verdict.json", c->home, all.v[i]);
+		if (access(verdict, F_OK) < 0 && !strv_has(ret, all.v[i]))
+			strv_add(ret, all.v[i]);
+	}
+	return r;
+}
+
+static bool is_new_boot(int home_fd, char boot[64])
+{
+	char last[64] = "";
+	if (fs_read_small(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, 64) < 0)
+		return true;
+	(void)fs_read_small(home_fd, "boot", last, sizeof last);
+	return !str_eq(boot, last);
+}
+
+int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
+{
+	struct gc_report report = { 0 };
+	char boot[64] = "";
+	CLEANUP_STRV struct strv ids = { 0 };
+	CLEANUP_FD int home_fd = open(c->home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (home_fd < 0 && errno == ENOENT) {
+		*ret = report;
+		return 0;
+	}
+	if (home_fd < 0)
+		return err_errno(err, "open %s", c->home);
+	int r = list_names(c->home, "active", &ids, err);
+	bool new_boot = is_new_boot(home_fd, boot);
+	if (r >= 0 && new_boot)
+		r = list_unfinished(c, &ids, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ids.n; i++)
+		sweep_one(c, ids.v[i], &report);
+	if (new_boot && !report.failed)
+		(void)fs_write_atomic(home_fd, "boot", boot, strlen(boot), 0600, NULL);
+	*ret = report;
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* Leftovers of runs whose keeper died: found by the lock that a live keeper holds, removed, and the run recorded as lost. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "spec/config.h"
+
+struct gc_report {
+	uint64_t lost;    /* runs recorded as lost */
+	uint64_t cleared; /* entries of complete runs */
+	uint64_t alive;
+	uint64_t failed; /* could not be cleaned; `last_error` says why of one */
+	struct err last_error;
+};
+
+/* Cheap: looks at the runs that were active, and at all once after a restart of the host. Safe beside live runs and beside another gc;
+ * a second call changes nothing. */
+int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err);

@@ -1,0 +1,114 @@
+#include "keeper/describe.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "spec/spec_json.h"
+
+json_t *describe_caller(void)
+{
+	return json_pack("{s:I,s:I,s:s}", "uid", (json_int_t)getuid(), "keeper_pid",
+			 (json_int_t)getpid(), "cupel", CUPEL_VERSION);
+}
+
+json_t *describe_analysis(const struct keeper_request *q)
+{
+	json_t *o = analysis_json(q->analysis);
+	json_object_set_new(o, "id", json_string(q->id));
+	json_object_set_new(o, "limits", limits_json(&q->plan->limits));
+	json_object_set_new(o, "runtime",
+			    json_pack("{s:s,s:s,s:o}", "name", q->runtime->name, "kind",
+				      q->runtime->kind, "version", json_text(q->runtime->version)));
+	json_object_set_new(o, "work_dir", json_text(q->plan->work_dir));
+	return o;
+}
+
+static json_t *budget_json(struct keeping *k)
+{
+	struct budget *b = k->budget;
+	struct budget_value values[BUDGET_VALUES_MAX];
+	json_t *o = json_object();
+	json_t *list = json_array();
+	int n = b->ops->receipt(b, values);
+	for (int i = 0; i < n; i++)
+		json_array_append_new(list,
+				      json_pack("{s:s,s:s,s:s}", "file", values[i].file, "asked",
+						values[i].want, "kernel", values[i].have));
+	json_object_set_new(o, "mechanism", json_string(b->ops->name));
+	json_object_set_new(o, "group", json_text(b->ops->path(b)));
+	json_object_set_new(o, "values", list);
+	json_object_set_new(o, "not_enforced", json_string(budget_missing(b)));
+	return o;
+}
+
+json_t *describe_receipt(struct keeping *k)
+{
+	char missing[128];
+	json_t *o = receipt_json(&k->box.entry, &k->box.facts, &k->box.outside);
+	describe_missing(k, missing, sizeof missing);
+	json_object_set_new(o, "budget", budget_json(k));
+	json_object_set_new(o, "disk",
+			    json_pack("{s:s,s:o,s:o}", "mechanism", k->scratch.mechanism,
+				      "limit_bytes", json_u64(k->scratch.limit_bytes),
+				      "limit_inodes", json_u64(k->scratch.limit_inodes)));
+	json_object_set_new(o, "missing", json_string(missing));
+	return o;
+}
+
+static void add_missing(char *ret, size_t room, const char *name)
+{
+	size_t used = strlen(ret);
+	(void)snprintf(ret + used, room - used, "%s%s", used ? "," : "", name);
+}
+
+void describe_missing(struct keeping *k, char *ret, size_t room)
+{
+	const struct box_facts *in = &k->box.facts;
+	ret[0] = 0;
+	for (int i = 0; i < BOX_NS_COUNT_; i++)
+		if (in->ns[i] == k->box.outside.own_ns[i] &&
+		    !(i == BOX_NS_NET && !k->q->plan->own_network))
+			add_missing(ret, room, i == BOX_NS_MNT ? "mount" : box_ns_names[i]);
+	if (in->seccomp_mode != 2)
+		add_missing(ret, room, "seccomp");
+	if (!k->q->plan->landlock_abi)
+		add_missing(ret, room, "landlock");
+	if (budget_missing(k->budget)[0])
+		add_missing(ret, room, budget_missing(k->budget));
+	if (k->q->host->is_root && k->q->config->disk != DISK_WATCHED &&
+	    str_eq(k->scratch.mechanism, "watched"))
+		add_missing(ret, room, "disk");
+}
+
+json_t *describe_end(const struct keeping *k)
+{
+	return json_pack("{s:b,s:b,s:i,s:o}", "started", k->ending.started, "exited",
+			 k->ending.exited, "wait_status",
+			 k->ending.exited ? k->ending.wait_status : -1, "wall_usec",
+			 json_u64(k->ending.wall_ns / 1000));
+}
+
+static void set_time(json_t *o, const char *key, uint64_t real_ns)
+{
+	char text[40];
+	json_object_set_new(o, key,
+			    real_ns ? json_string(clock_write(real_ns, text, sizeof text))
+				    : json_null());
+}
+
+json_t *describe_verdict(const struct keeping *k, const struct verdict *v,
+			 const struct run_times *times)
+{
+	json_t *o = verdict_json(v, &k->ending);
+	json_object_set_new(o, "id", json_string(k->q->id));
+	json_object_set_new(o, "runtime", json_string(k->q->runtime->name));
+	if (k->q->analysis->quest)
+		json_object_set_new(o, "quest", json_text(k->q->analysis->quest));
+	if (k->q->analysis->name)
+		json_object_set_new(o, "name", json_text(k->q->analysis->name));
+	set_time(o, "accepted", times->accepted_real_ns);
+	set_time(o, "started", times->started_real_ns);
+	set_time(o, "ended", times->ended_real_ns);
+	return o;
+}

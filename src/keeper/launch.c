@@ -1,0 +1,235 @@
+#include "keeper/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "base/proc.h"
+
+/* A mount on a dead network file system must not hold the keeper for ever. */
+#define SETUP_TIMEOUT_MS 60000
+
+struct ends {
+	int keeper_fd, box_fd;
+};
+
+static void ends_release(struct ends *e)
+{
+	cleanup_fd(&e->keeper_fd);
+	cleanup_fd(&e->box_fd);
+}
+#define CLEANUP_ENDS CLEANUP(ends_release)
+
+/* The analysis may open /dev/stdout by name, so the pipe must belong to its user. */
+static int make_pipe(struct ends *ret, uid_t uid, gid_t gid, struct err *err)
+{
+	int fds[2];
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_errno(err, "make a pipe");
+	*ret = (struct ends){ fds[0], fds[1] };
+	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0 || fchown(fds[1], uid, gid) < 0)
+		return err_errno(err, "prepare a pipe");
+	return 0;
+}
+
+static bool namespace_exists(const char *name)
+{
+	char path[64];
+	(void)snprintf(path, sizeof path, "/proc/self/ns/%s", name);
+	return access(path, F_OK) == 0;
+}
+
+static bool user_namespaces_allowed(void)
+{
+	char text[32];
+	if (!namespace_exists("user"))
+		return false;
+	return fs_read_small(AT_FDCWD, "/proc/sys/user/max_user_namespaces", text, sizeof text) <
+		       0 ||
+	       !str_eq(text, "0");
+}
+
+/* A layer is left out only if the host lacks it and the caller allowed that; otherwise setting it up fails by its name. */
+static void choose_layers(struct box_entry *e)
+{
+	const struct plan *p = e->plan;
+	e->has_user_ns = !(plan_may_miss(p, "user") && e->is_root && !user_namespaces_allowed());
+	e->has_cgroup_ns = !(plan_may_miss(p, "cgroup") && !namespace_exists("cgroup"));
+	e->has_net_ns = p->own_network && !(plan_may_miss(p, "net") && !namespace_exists("net"));
+	e->has_ipc_ns = !(plan_may_miss(p, "ipc") && !namespace_exists("ipc"));
+	e->has_uts_ns = !(plan_may_miss(p, "uts") && !namespace_exists("uts"));
+}
+
+/* Says which namespace the kernel refuses, by trying each alone in a child. */
+static int name_refused(uint64_t flags, int error, struct err *err)
+{
+	static const struct {
+		uint64_t flag;
+		const char *layer;
+	} rows[] = { { CLONE_NEWUSER, "user" }, { CLONE_NEWNS, "mount" }, { CLONE_NEWPID, "pid" },
+		     { CLONE_NEWNET, "net" },   { CLONE_NEWIPC, "ipc" },  { CLONE_NEWUTS, "uts" } };
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		if (!(flags & rows[i].flag))
+			continue;
+		struct clone_args args = { .flags = rows[i].flag | (flags & CLONE_NEWUSER),
+					   .exit_signal = SIGCHLD };
+		long pid = syscall(SYS_clone3, &args, sizeof args);
+		if (pid == 0)
+			_exit(0);
+		if (pid > 0)
+			(void)waitpid((pid_t)pid, NULL, 0);
+		else
+			return err_layer(
+				err, rows[i].layer,
+				"the kernel refuses a %s namespace: %s; check /proc/sys/user/max_*_namespaces%s",
+				rows[i].layer, strerrordesc_np(errno),
+				str_eq(rows[i].layer, "user")
+					? " and whether this system lets ordinary users have one "
+					  "(kernel.unprivileged_userns_clone, AppArmor)"
+					: "");
+	}
+	return err_set(err, ERR_HOST, error, "clone the box: %s", strerrordesc_np(error));
+}
+
+static int clone_init(const struct launch_request *q, struct launched *l, const struct box_entry *e,
+		      struct err *err)
+{
+	int cgroup_fd = q->budget->ops->clone_fd(q->budget);
+	int pid_fd = -1;
+	struct clone_args args = {
+		.flags = box_clone_flags(e) | CLONE_PIDFD |
+			 (cgroup_fd >= 0 ? CLONE_INTO_CGROUP : 0),
+		.pidfd = (uint64_t)(uintptr_t)&pid_fd,
+		.exit_signal = SIGCHLD,
+		.cgroup = cgroup_fd >= 0 ? (uint64_t)cgroup_fd : 0,
+	};
+	long pid = syscall(SYS_clone3, &args, sizeof args);
+	if (pid < 0)
+		return name_refused(box_clone_flags(e), errno, err);
+	if (pid == 0)
+		box_enter(e);
+	l->pid = (pid_t)pid;
+	l->pid_fd = pid_fd;
+	return cgroup_fd >= 0 ? 0 : q->budget->ops->attach(q->budget, l->pid, err);
+}
+
+static int say(const struct launched *l, enum box_cmd_kind kind, int signal_number)
+{
+	struct box_cmd cmd = { .kind = kind, .signal = signal_number };
+	return send(l->control_fd, &cmd, sizeof cmd, MSG_NOSIGNAL) == sizeof cmd ? 0 : -EPIPE;
+}
+
+static int wait_ready(struct launched *l, struct err *err)
+{
+	struct box_msg msg;
+	struct pollfd poll_fd = { .fd = l->control_fd, .events = POLLIN };
+	int n = poll(&poll_fd, 1, SETUP_TIMEOUT_MS);
+	if (n == 0)
+		return err_set(err, ERR_HOST, ETIMEDOUT,
+			       "setting the box up took more than a minute");
+	ssize_t length = recv(l->control_fd, &msg, sizeof msg, 0);
+	if (length != sizeof msg)
+		return err_set(err, ERR_HOST, EPIPE,
+			       "the box's init ended while it was set up (killed?)");
+	if (msg.kind == BOX_MSG_ERROR) {
+		if (err)
+			*err = msg.err;
+		return -(msg.err.code ? msg.err.code : EIO);
+	}
+	if (msg.kind != BOX_MSG_READY)
+		return err_set(err, ERR_HOST, EPROTO, "unexpected word from the box's init");
+	l->facts = msg.facts;
+	return 0;
+}
+
+static int launch_parts(const struct launch_request *q, struct launched *l, struct err *err)
+{
+	int sockets[2];
+	struct stat work;
+	CLEANUP_ENDS struct ends out = { -1, -1 };
+	CLEANUP_ENDS struct ends errors = { -1, -1 };
+	CLEANUP_FD int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null_fd < 0 || fstat(q->work_fd, &work) < 0)
+		return err_errno(err, "open /dev/null or the working directory");
+	int r = make_pipe(&out, q->uid, q->gid, err);
+	if (r >= 0)
+		r = make_pipe(&errors, q->uid, q->gid, err);
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+		return err_errno(err, "make the control socket");
+	CLEANUP_FD int box_control_fd = sockets[1];
+	l->control_fd = sockets[0];
+	l->entry = (struct box_entry){
+		.plan = q->plan,
+		.control_fd = box_control_fd,
+		.stdin_fd = null_fd,
+		.stdout_fd = out.box_fd,
+		.stderr_fd = errors.box_fd,
+		.uid = q->uid,
+		.gid = q->gid,
+		.is_root = q->is_root,
+		.work_dev = work.st_dev,
+		.work_ino = work.st_ino,
+	};
+	choose_layers(&l->entry);
+	r = clone_init(q, l, &l->entry, err);
+	if (r < 0)
+		return r;
+	/* Only the box may hold its ends: their end is how its death is seen. */
+	cleanup_fd(&box_control_fd);
+	l->out_fd = take_fd(&out.keeper_fd);
+	l->err_fd = take_fd(&errors.keeper_fd);
+	if (say(l, BOX_CMD_ATTACHED, 0) < 0)
+		return wait_ready(l, err); /* init died: its last word says why */
+	r = wait_ready(l, err);
+	if (r >= 0)
+		r = outside_read(l->pid, &l->outside, err);
+	return r < 0 ? r : receipt_check(&l->entry, &l->facts, &l->outside, err);
+}
+
+int launch(const struct launch_request *request, struct launched *ret, struct err *err)
+{
+	struct launched l = LAUNCHED_INIT;
+	int r = launch_parts(request, &l, err);
+	if (r < 0) {
+		if (l.pid_fd >= 0) {
+			(void)proc_signal(l.pid_fd, SIGKILL);
+			(void)proc_wait(l.pid_fd, NULL);
+		}
+		launched_release(&l);
+		return r;
+	}
+	*ret = l;
+	return 0;
+}
+
+int launch_go(const struct launched *l, struct err *err)
+{
+	return say(l, BOX_CMD_GO, 0) < 0
+		       ? err_set(err, ERR_HOST, EPIPE, "the box's init ended before its go")
+		       : 0;
+}
+
+void launch_signal(const struct launched *l, enum box_cmd_kind whom, int signal_number)
+{
+	(void)say(l, whom, signal_number); /* a box that is gone needs no signal */
+}
+
+void launched_release(struct launched *l)
+{
+	cleanup_fd(&l->pid_fd);
+	cleanup_fd(&l->control_fd);
+	cleanup_fd(&l->out_fd);
+	cleanup_fd(&l->err_fd);
+}

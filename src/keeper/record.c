@@ -1,0 +1,264 @@
+#include "keeper/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/path.h"
+#include "base/str.h"
+
+#define EVENT_LINE_MAX (1 << 20)
+
+int record_home(const char *home, struct err *err)
+{
+	static const char *const names[] = { "runs", "active", "cache", "tmp" };
+	int r = fs_make_dirs(home, 0711, err);
+	if (r < 0)
+		return r;
+	CLEANUP_FD int home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (home_fd < 0)
+		return err_errno(err, "open %s", home);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (mkdirat(home_fd, names[i], 0700) < 0 && errno != EEXIST)
+			return err_errno(err, "make %s/%s", home, names[i]);
+	return 0;
+}
+
+/* -EAGAIN if another process holds it. */
+static int lock_whole(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	return fcntl(fd, F_SETLK, &lock) < 0 ? (errno == EACCES ? -EAGAIN : -errno) : 0;
+}
+
+/* A finished run unlinks its entry while another waits for the lock: what was locked must still be what the name says. */
+static bool still_named(int dir_fd, const char *name, int fd)
+{
+	struct stat by_name, by_fd;
+	return fstatat(dir_fd, name, &by_name, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       fstat(fd, &by_fd) == 0 && by_name.st_ino == by_fd.st_ino &&
+	       by_name.st_dev == by_fd.st_dev;
+}
+
+static int lock_active(int home_fd, const char *id, int flags, int *ret_fd)
+{
+	CLEANUP_FREE char *path = xasprintf("active/%s", id);
+	for (int attempt = 0; attempt < 100; attempt++) {
+		CLEANUP_FD int fd =
+			fs_open_beneath(home_fd, path, O_RDWR | O_CLOEXEC | flags, 0600);
+		if (fd < 0)
+			return fd;
+		int r = lock_whole(fd);
+		if (r < 0)
+			return r;
+		if (still_named(home_fd, path, fd)) {
+			*ret_fd = take_fd(&fd);
+			return 0;
+		}
+	}
+	return -EAGAIN;
+}
+
+static int open_events(struct record *r, int flags, struct err *err)
+{
+	r->events_fd = fs_open_beneath(r->dir_fd, "events.jsonl",
+				       O_RDWR | O_APPEND | O_CLOEXEC | flags, 0600);
+	return r->events_fd < 0 ? err_set(err, ERR_HOST, -r->events_fd, "open events.jsonl: %s",
+					  strerrordesc_np(-r->events_fd))
+				: 0;
+}
+
+static int claim(struct record *r, const char *home, const struct record_traces *traces,
+		 struct err *err)
+{
+	CLEANUP_FREE char *run = xasprintf("runs/%s", r->id);
+	r->home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (r->home_fd < 0)
+		return err_errno(err, "open %s", home);
+	int e = lock_active(r->home_fd, r->id, O_CREAT, &r->active_fd);
+	if (e == -EAGAIN)
+		return err_set(err, ERR_CALLER, EEXIST,
+			       "the id '%s' is in use by a run that is going on; choose another",
+			       r->id);
+	if (e < 0)
+		return err_set(err, ERR_HOST, -e, "lock %s/active/%s: %s", home, r->id,
+			       strerrordesc_np(-e));
+	if (mkdirat(r->home_fd, run, 0700) < 0) {
+		if (errno != EEXIST)
+			return err_errno(err, "make %s/%s", home, run);
+		return err_set(
+			err, ERR_CALLER, EEXIST,
+			"the id '%s' was used before and its record is kept in %s/%s; choose another",
+			r->id, home, run);
+	}
+	CLEANUP_FREE char *text = xasprintf("%s\n%s\n", traces->work_dir, traces->cgroup_parent);
+	e = fs_write_all(r->active_fd, text, strlen(text));
+	r->dir_fd = fs_open_beneath(r->home_fd, run, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	if (e < 0 || r->dir_fd < 0)
+		return err_set(err, ERR_HOST, e < 0 ? -e : -r->dir_fd, "write the record of '%s'",
+			       r->id);
+	return open_events(r, O_CREAT | O_EXCL, err);
+}
+
+/* The id is durable before anything is made for the run. */
+static int sync_claim(const struct record *r, struct err *err)
+{
+	CLEANUP_FD int runs_fd =
+		fs_open_beneath(r->home_fd, "runs", O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	if (runs_fd < 0 || fsync(runs_fd) < 0)
+		return err_errno(err, "sync the directory of runs");
+	return 0;
+}
+
+int record_claim(const char *home, const char *id, const struct record_traces *traces,
+		 struct record *ret, struct err *err)
+{
+	struct record r = RECORD_INIT;
+	r.id = xstrdup(id);
+	memset(r.chain, '0', HASH_HEX - 1);
+	int e = claim(&r, home, traces, err);
+	if (e >= 0)
+		e = sync_claim(&r, err);
+	if (e < 0) {
+		record_release(&r);
+		return e;
+	}
+	*ret = r;
+	return 0;
+}
+
+/* Goes on where the dead keeper stopped. A last line that a crash cut in the middle is closed, so that the next one stands alone;
+ * the chain then goes over the torn line as it is. */
+static int resume_chain(struct record *r, struct err *err)
+{
+	CLEANUP_FREE char *text = NULL;
+	size_t length = 0;
+	int e = fs_read_capped(r->dir_fd, "events.jsonl", (size_t)64 << 20, &text, &length, err);
+	if (e < 0)
+		return e;
+	if (length && text[length - 1] != '\n' && fs_write_all(r->events_fd, "\n", 1) < 0)
+		return err_errno(err, "close a torn line of events.jsonl");
+	for (char *line = text; line < text + length;) {
+		char *end = memchr(line, '\n', (size_t)(text + length - line));
+		size_t n = end ? (size_t)(end - line) : (size_t)(text + length - line);
+		hash_bytes(line, n, r->chain);
+		r->n_events++;
+		line += n + 1;
+	}
+	return 0;
+}
+
+static int adopt(struct record *r, const char *home, struct err *err)
+{
+	CLEANUP_FREE char *run = xasprintf("runs/%s", r->id);
+	r->home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (r->home_fd < 0)
+		return err_errno(err, "open %s", home);
+	int e = lock_active(r->home_fd, r->id, O_CREAT, &r->active_fd);
+	if (e < 0)
+		return e;
+	r->dir_fd = fs_open_beneath(r->home_fd, run, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	if (r->dir_fd < 0)
+		return r->dir_fd;
+	memset(r->chain, '0', HASH_HEX - 1);
+	e = open_events(r, O_CREAT, err);
+	return e < 0 ? e : resume_chain(r, err);
+}
+
+int record_adopt(const char *home, const char *id, struct record *ret, struct err *err)
+{
+	struct record r = RECORD_INIT;
+	r.id = xstrdup(id);
+	int e = adopt(&r, home, err);
+	if (e < 0) {
+		record_release(&r);
+		return e;
+	}
+	*ret = r;
+	return 0;
+}
+
+void record_release(struct record *r)
+{
+	cleanup_fd(&r->events_fd);
+	cleanup_fd(&r->dir_fd);
+	cleanup_fd(&r->active_fd);
+	cleanup_fd(&r->home_fd);
+	cleanup_free(&r->id);
+}
+
+int record_event(struct record *r, const char *event, json_t *data, struct err *err)
+{
+	char time[40];
+	CLEANUP_JSON json_t *line = json_pack("{s:I,s:s,s:s,s:s,s:s}", "n",
+					      (json_int_t)r->n_events + 1, "time",
+					      clock_write(clock_real_ns(), time, sizeof time),
+					      "run", r->id, "event", event, "prev", r->chain);
+	if (data)
+		json_object_set_new(line, "data", data);
+	CLEANUP_FREE char *text = json_dumps(line, JSON_COMPACT);
+	if (!text)
+		return err_set(err, ERR_HOST, ENOMEM, "write the event '%s'", event);
+	CLEANUP_FREE char *with_newline = xasprintf("%s\n", text);
+	int e = fs_write_all(r->events_fd, with_newline, strlen(with_newline));
+	if (e < 0)
+		return err_set(err, ERR_HOST, -e, "write the event '%s' to events.jsonl: %s", event,
+			       strerrordesc_np(-e));
+	hash_bytes(text, strlen(text), r->chain);
+	r->n_events++;
+	return 0;
+}
+
+int record_sync(struct record *r, struct err *err)
+{
+	return fdatasync(r->events_fd) < 0 ? err_errno(err, "sync events.jsonl") : 0;
+}
+
+int record_file(struct record *r, const char *name, json_t *value, struct err *err)
+{
+	CLEANUP_JSON json_t *owned = value;
+	CLEANUP_FREE char *text = json_dumps(owned, JSON_INDENT(2));
+	CLEANUP_FD int fd =
+		fs_open_beneath(r->dir_fd, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+	if (!text || fd < 0)
+		return err_set(err, ERR_HOST, fd < 0 ? -fd : ENOMEM, "write %s: %s", name,
+			       strerrordesc_np(fd < 0 ? -fd : ENOMEM));
+	int e = fs_write_all(fd, text, strlen(text));
+	if (e >= 0)
+		e = fs_write_all(fd, "\n", 1);
+	return e < 0 ? err_set(err, ERR_HOST, -e, "write %s: %s", name, strerrordesc_np(-e)) : 0;
+}
+
+static int sync_files(const struct record *r, struct err *err)
+{
+	static const char *const names[] = { "analysis.json", "plan.json", "receipt.json",
+					     "outputs.json", "usage.jsonl" };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		CLEANUP_FD int fd = fs_open_beneath(r->dir_fd, names[i], O_RDONLY | O_CLOEXEC, 0);
+		if (fd == -ENOENT)
+			continue;
+		if (fd < 0 || fdatasync(fd) < 0)
+			return err_errno(err, "sync %s", names[i]);
+	}
+	return 0;
+}
+
+int record_finish(struct record *r, json_t *verdict, struct err *err)
+{
+	CLEANUP_JSON json_t *owned = verdict;
+	int e = sync_files(r, err);
+	if (e >= 0)
+		e = record_sync(r, err);
+	if (e >= 0)
+		e = json_write_file(r->dir_fd, "verdict.json", owned, err);
+	if (e < 0)
+		return e;
+	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);
+	(void)unlinkat(r->home_fd, active,
+		       0); /* a leftover entry of a complete run is swept by gc */
+	return 0;
+}

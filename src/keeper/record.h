@@ -1,0 +1,52 @@
+/* The run directory: runs/ID below the home, the truth about a run.
+ *
+ * While a run is alive its keeper holds a POSIX lock on active/ID. Such a lock belongs to the one process and ends with it, however it ends
+ * (children do not inherit it), so "is this run alive?" has an answer that cannot go stale. verdict.json is written last: a run with it
+ * is complete, a run without it and without a lock is lost (health/gc.c). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/json.h"
+
+struct record {
+	char *id;      /* owned */
+	int home_fd;   /* owned; O_PATH */
+	int dir_fd;    /* owned; runs/ID */
+	int active_fd; /* owned; active/ID, locked */
+	int events_fd; /* owned */
+	uint64_t n_events;
+	char chain[HASH_HEX]; /* sha256 of the line before */
+};
+
+#define RECORD_INIT                                                                                \
+	{                                                                                          \
+		.home_fd = -1, .dir_fd = -1, .active_fd = -1, .events_fd = -1                      \
+	}
+
+/* What gc must know of a run whose keeper left no other word. */
+struct record_traces {
+	const char *work_dir;
+	const char *cgroup_parent;
+};
+
+/* Makes the home with runs/, active/ if need be. */
+int record_home(const char *home, struct err *err);
+/* Takes the id: -EEXIST (caller) if it is in use or was used before. From here on gc would find the run. */
+int record_claim(const char *home, const char *id, const struct record_traces *traces,
+		 struct record *ret, struct err *err);
+/* gc: takes over the directory of a dead run; -EAGAIN if its keeper lives, -ENOENT if there is no run directory. */
+int record_adopt(const char *home, const char *id, struct record *ret, struct err *err);
+void record_release(struct record *r);
+
+/* One line, chained: n, time, event, data (may be NULL; taken), prev. */
+int record_event(struct record *r, const char *event, json_t *data, struct err *err);
+/* The events up to here survive a power cut. */
+int record_sync(struct record *r, struct err *err);
+/* A file beside the others, made durable by record_finish. Takes `value`. */
+int record_file(struct record *r, const char *name, json_t *value, struct err *err);
+/* Syncs what was written, then verdict.json atomically, then drops active/ID. Takes `verdict`. */
+int record_finish(struct record *r, json_t *verdict, struct err *err);

@@ -1,0 +1,335 @@
+/* The rules, strongest evidence first. An exit status alone never decides: 137 is an OOM only if the kernel counted one. */
+#include "keeper/verdict.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/num.h"
+#include "base/str.h"
+
+const char *cause_name(enum cause cause)
+{
+	static const char *const names[CAUSE_COUNT_] = {
+		[CAUSE_OK] = "ok",
+		[CAUSE_EXIT] = "exit",
+		[CAUSE_SIGNAL] = "signal",
+		[CAUSE_OOM] = "oom",
+		[CAUSE_DEADLINE] = "deadline",
+		[CAUSE_CPU] = "cpu",
+		[CAUSE_DISK] = "disk",
+		[CAUSE_PIDS] = "pids",
+		[CAUSE_OUTPUT_CAP] = "output-cap",
+		[CAUSE_OUTPUT_MISSING] = "output-missing",
+		[CAUSE_DENIED] = "denied",
+		[CAUSE_CANCELLED] = "cancelled",
+		[CAUSE_LOST] = "lost",
+		[CAUSE_SETUP] = "setup",
+	};
+	return names[cause];
+}
+
+static void note(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void note(struct verdict *v, const char *format, ...)
+{
+	size_t used = strlen(v->notes);
+	va_list args;
+	va_start(args, format);
+	(void)vsnprintf(v->notes + used, sizeof v->notes - used, format, args);
+	va_end(args);
+}
+
+static const char *size_text(uint64_t bytes)
+{
+	static _Thread_local char text[4][32]; /* four in one sentence are enough */
+	static _Thread_local unsigned turn;
+	return num_print_size(bytes, text[turn++ % 4], sizeof text[0]);
+}
+
+static const char *time_text(uint64_t ns)
+{
+	static _Thread_local char text[2][32];
+	static _Thread_local unsigned turn;
+	return num_print_duration(ns, text[turn++ % 2], sizeof text[0]);
+}
+
+static uint64_t limit(const struct ending *e, enum limit_id id)
+{
+	return e->limits.at[id].value;
+}
+
+/* Did the kernel kill for the run's own limit, or for that of all runs together? */
+static bool own_memory_limit(const struct ending *e)
+{
+	return e->usage.mem_peak_bytes >= limit(e, LIMIT_MEMORY) / 100 * 95;
+}
+
+static void decide_oom(const struct ending *e, struct verdict *v)
+{
+	uint64_t memory = limit(e, LIMIT_MEMORY);
+	char suggestion[32];
+	uint64_t more = memory + memory / 2 + (1 << 20);
+	(void)num_write_size(more / (64 << 20) * (64 << 20) + (64 << 20), suggestion,
+			     sizeof suggestion);
+	v->cause = CAUSE_OOM;
+	v->signal = SIGKILL;
+	v->exit_status = 137;
+	if (own_memory_limit(e))
+		note(v,
+		     "The analysis needed more than its %s of memory and was ended by the kernel (peak %s, of it %s in files under /tmp and /dev/shm). "
+		     "Try --memory %s, or process the data in smaller pieces.",
+		     size_text(memory), size_text(e->usage.mem_peak_bytes),
+		     size_text(e->usage.mem_shmem_bytes), suggestion);
+	else
+		note(v,
+		     "The kernel ended the analysis for memory at a peak of %s, below its own limit of %s: all runs together had reached "
+		     "their common limit. Run fewer at a time, or raise 'aggregate: memory' in cupel.yaml.",
+		     size_text(e->usage.mem_peak_bytes), size_text(memory));
+}
+
+static void decide_stop(const struct ending *e, struct verdict *v)
+{
+	switch (e->stop) {
+	case STOP_DEADLINE:
+		v->cause = CAUSE_DEADLINE;
+		v->exit_status = 124;
+		note(v,
+		     "The analysis did not end within its %s of wall time and was ended%s. Give it more with --time, or make it checkpoint "
+		     "and resume.",
+		     time_text(limit(e, LIMIT_TIME)), e->forced ? " by force after its grace" : "");
+		break;
+	case STOP_CPU:
+		v->cause = CAUSE_CPU;
+		v->exit_status = 128 + SIGXCPU;
+		note(v,
+		     "The analysis used up its %s of cpu time and was ended. Give it more with --cpu-time.",
+		     time_text(limit(e, LIMIT_CPU_TIME)));
+		break;
+	case STOP_DISK:
+		v->cause = CAUSE_DISK;
+		v->exit_status = 128 + SIGXFSZ;
+		note(v,
+		     "The working directory grew beyond its limit (%s in %llu files; allowed %s in %llu) and the run was ended. "
+		     "Give it more with --disk or --inodes.",
+		     size_text(e->disk_peak_bytes), (unsigned long long)e->disk_peak_inodes,
+		     size_text(limit(e, LIMIT_DISK)), (unsigned long long)limit(e, LIMIT_INODES));
+		break;
+	case STOP_CANCEL:
+		v->cause = CAUSE_CANCELLED;
+		v->exit_status = 128 + (e->stop_signal ? e->stop_signal : SIGKILL);
+		note(v, "The run was cancelled after %s: %s.", time_text(e->wall_ns), e->stop_by);
+		break;
+	case STOP_SETUP:
+		v->cause = CAUSE_SETUP;
+		v->exit_status = 125;
+		note(v, "The box could not be set up, and nothing was started: %s.", e->setup.text);
+		break;
+	case STOP_RECORD:
+		v->cause = CAUSE_SETUP;
+		v->exit_status = 125;
+		note(v, "The run was ended because its record could no longer be written: %s.",
+		     e->setup.text);
+		break;
+	case STOP_OOM:
+	case STOP_NONE:
+		break;
+	}
+}
+
+static void decide_exec(const struct ending *e, struct verdict *v)
+{
+	v->cause = CAUSE_EXIT;
+	v->exit_code = v->exit_status = e->exec_errno == ENOENT || e->exec_errno == ENOTDIR ? 127
+											    : 126;
+	if (v->exit_code == 127)
+		note(v,
+		     "'%s' was not found in the runtime. Check its name, or show it to the box: code:, inputs:, --data.",
+		     e->program);
+	else
+		note(v, "'%s' could not be executed: %s.", e->program,
+		     strerrordesc_np(e->exec_errno));
+}
+
+static void decide_signal(const struct ending *e, struct verdict *v)
+{
+	v->signal = WTERMSIG(e->wait_status);
+	v->exit_status = 128 + v->signal;
+	v->cause = v->signal == SIGSYS ? CAUSE_DENIED : CAUSE_SIGNAL;
+	if (v->cause == CAUSE_DENIED)
+		note(v,
+		     "The analysis was ended for a system call that no analysis may make (SIGSYS), such as one of another architecture.");
+	else
+		note(v, "The analysis was ended by signal %d (%s%s).", v->signal,
+		     sigabbrev_np(v->signal) ? "SIG" : "",
+		     sigabbrev_np(v->signal) ? sigabbrev_np(v->signal) : "real-time");
+	if (v->signal == SIGKILL)
+		note(v, " It was not for memory: the kernel counted no OOM kill.");
+	if (v->signal == SIGXFSZ)
+		note(v, " A file would have grown beyond %s: see --file-size and --disk.",
+		     size_text(limit(e, LIMIT_FILE_SIZE) ? limit(e, LIMIT_FILE_SIZE)
+							 : limit(e, LIMIT_DISK)));
+}
+
+static void decide_failure(const struct ending *e, struct verdict *v)
+{
+	v->exit_status = v->exit_code;
+	if (e->disk_full) {
+		v->cause = CAUSE_DISK;
+		note(v,
+		     "The analysis failed with status %d after its working directory was full (%s in %llu files; allowed %s in %llu). Give it "
+		     "more with --disk or --inodes.",
+		     v->exit_code, size_text(e->disk_peak_bytes),
+		     (unsigned long long)e->disk_peak_inodes, size_text(limit(e, LIMIT_DISK)),
+		     (unsigned long long)limit(e, LIMIT_INODES));
+	} else if (e->usage.pids_limit_hits) {
+		v->cause = CAUSE_PIDS;
+		note(v,
+		     "The analysis failed with status %d after it was refused %llu more processes or threads (allowed %llu). Give it more with "
+		     "--pids, or start fewer workers.",
+		     v->exit_code, (unsigned long long)e->usage.pids_limit_hits,
+		     (unsigned long long)limit(e, LIMIT_PIDS));
+	} else {
+		v->cause = CAUSE_EXIT;
+		note(v,
+		     "The analysis ended itself with status %d after %s. Its own words are in stderr.log.",
+		     v->exit_code, time_text(e->wall_ns));
+	}
+}
+
+static void decide_success(const struct ending *e, struct verdict *v)
+{
+	if (e->output_over_cap) {
+		v->cause = CAUSE_OUTPUT_CAP;
+		v->exit_status = 1;
+		note(v,
+		     "The analysis succeeded, but its outputs are more than may be collected (%s in %llu files); only a part was. Raise "
+		     "output_size or output_count, or write less below out/.",
+		     size_text(limit(e, LIMIT_OUTPUT_SIZE)),
+		     (unsigned long long)limit(e, LIMIT_OUTPUT_COUNT));
+	} else if (e->output_missing) {
+		v->cause = CAUSE_OUTPUT_MISSING;
+		v->exit_status = 1;
+		note(v,
+		     "The analysis ended with status 0, but the required output '%s' is not there.",
+		     e->output_missing);
+	} else {
+		v->cause = CAUSE_OK;
+		note(v, "The analysis succeeded in %s, with a peak of %s of memory.",
+		     time_text(e->wall_ns), size_text(e->usage.mem_peak_bytes));
+	}
+}
+
+static void add_remarks(const struct ending *e, struct verdict *v)
+{
+	if (e->log_dropped[0] || e->log_dropped[1])
+		note(v, " Of its log, %s were dropped beyond the limit of %s.",
+		     size_text(e->log_dropped[0] + e->log_dropped[1]),
+		     size_text(limit(e, LIMIT_LOG)));
+	if (e->usage.pids_limit_hits && v->cause != CAUSE_PIDS)
+		note(v, " It was refused %llu more processes (limit %llu).",
+		     (unsigned long long)e->usage.pids_limit_hits,
+		     (unsigned long long)limit(e, LIMIT_PIDS));
+	if (e->outputs_refused)
+		note(v, " %llu entries below the outputs were refused: see outputs.json.",
+		     (unsigned long long)e->outputs_refused);
+	if (e->missing_layers[0])
+		note(v, " It ran without these layers, as was allowed: %s.", e->missing_layers);
+}
+
+void verdict_decide(const struct ending *e, struct verdict *ret)
+{
+	struct verdict v = { .exit_code = -1 };
+	bool had_code = e->exited && WIFEXITED(e->wait_status);
+	if (had_code && !e->exec_errno)
+		v.exit_code = WEXITSTATUS(e->wait_status);
+	if (e->usage.oom_kills || e->stop == STOP_OOM)
+		decide_oom(e, &v);
+	else if (e->stop != STOP_NONE)
+		decide_stop(e, &v);
+	else if (e->exec_errno)
+		decide_exec(e, &v);
+	else if (!e->exited) {
+		v.cause = CAUSE_SIGNAL;
+		v.signal = SIGKILL;
+		v.exit_status = 137;
+		note(&v,
+		     "The box was ended from outside (its init was killed). It was not for memory: the kernel counted no OOM kill.");
+	} else if (WIFSIGNALED(e->wait_status))
+		decide_signal(e, &v);
+	else if (v.exit_code)
+		decide_failure(e, &v);
+	else
+		decide_success(e, &v);
+	add_remarks(e, &v);
+	*ret = v;
+}
+
+static json_t *evidence_json(const struct ending *e)
+{
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:s,s:o,s:b,s:i,s:i}", "oom_kills",
+			 json_u64(e->usage.oom_kills), "memory_limit_hits",
+			 json_u64(e->usage.mem_limit_hits), "memory_peak_bytes",
+			 json_u64(e->usage.mem_peak_bytes), "memory_limit_bytes",
+			 json_u64(limit(e, LIMIT_MEMORY)), "pids_limit_hits",
+			 json_u64(e->usage.pids_limit_hits), "disk_full", e->disk_full,
+			 "disk_mechanism", e->disk_mechanism, "throttled_usec",
+			 json_u64(e->usage.throttled_usec), "killed_by_force", e->forced,
+			 "exec_errno", e->exec_errno, "wait_status",
+			 e->exited ? e->wait_status : -1);
+}
+
+static json_t *usage_json(const struct ending *e)
+{
+	const struct usage *u = &e->usage;
+	json_t *o = json_object();
+	const struct {
+		const char *key;
+		uint64_t value;
+	} rows[] = {
+		{ "wall_usec", e->wall_ns / 1000 },
+		{ "cpu_usec", u->cpu_usec },
+		{ "cpu_user_usec", u->cpu_user_usec },
+		{ "cpu_system_usec", u->cpu_system_usec },
+		{ "memory_peak_bytes", u->mem_peak_bytes },
+		{ "memory_anon_bytes", u->mem_anon_bytes },
+		{ "memory_file_bytes", u->mem_file_bytes },
+		{ "memory_shmem_bytes", u->mem_shmem_bytes },
+		{ "pids_peak", u->pids_peak },
+		{ "io_read_bytes", u->io_read_bytes },
+		{ "io_write_bytes", u->io_write_bytes },
+		{ "disk_peak_bytes", e->disk_peak_bytes },
+		{ "disk_peak_inodes", e->disk_peak_inodes },
+		{ "throttled_periods", u->throttled_periods },
+		{ "pressure_memory_usec", u->psi_mem_usec },
+		{ "pressure_cpu_usec", u->psi_cpu_usec },
+		{ "pressure_io_usec", u->psi_io_usec },
+		{ "log_dropped_bytes", e->log_dropped[0] + e->log_dropped[1] },
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		json_object_set_new(o, rows[i].key, json_u64(rows[i].value));
+	return o;
+}
+
+json_t *verdict_json(const struct verdict *v, const struct ending *e)
+{
+	return json_pack("{s:s,s:o,s:o,s:i,s:o,s:o,s:o,s:s}", "cause", cause_name(v->cause),
+			 "exit_code", v->exit_code >= 0 ? json_integer(v->exit_code) : json_null(),
+			 "signal", v->signal ? json_integer(v->signal) : json_null(), "exit_status",
+			 v->exit_status, "completion_notes", json_text(v->notes), "evidence",
+			 evidence_json(e), "usage", usage_json(e), "missing_layers",
+			 e->missing_layers);
+}
+
+json_t *verdict_lost_json(const char *id, const char *found)
+{
+	CLEANUP_FREE char *notes = xasprintf(
+		"The keeper of this run ended without recording how: it was killed, or the host went down. The box died "
+		"with it. Left over and removed: %s. Run the analysis again under a new id.",
+		found);
+	return json_pack("{s:s,s:s,s:n,s:n,s:i,s:o}", "id", id, "cause", cause_name(CAUSE_LOST),
+			 "exit_code", "signal", "exit_status", 128 + SIGKILL, "completion_notes",
+			 json_text(notes));
+}

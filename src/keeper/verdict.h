@@ -1,0 +1,80 @@
+/* Why a run ended: a pure function of what was seen. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "budget/budget.h"
+#include "spec/limits.h"
+
+enum cause {
+	CAUSE_OK,
+	CAUSE_EXIT,
+	CAUSE_SIGNAL,
+	CAUSE_OOM,
+	CAUSE_DEADLINE,
+	CAUSE_CPU,
+	CAUSE_DISK,
+	CAUSE_PIDS,
+	CAUSE_OUTPUT_CAP,
+	CAUSE_OUTPUT_MISSING,
+	CAUSE_DENIED,
+	CAUSE_CANCELLED,
+	CAUSE_LOST,
+	CAUSE_SETUP,
+	CAUSE_COUNT_
+};
+const char *cause_name(enum cause cause);
+
+/* Why the keeper ended the box, if it did. */
+enum stop {
+	STOP_NONE,
+	STOP_DEADLINE,
+	STOP_CPU,
+	STOP_OOM,
+	STOP_DISK,
+	STOP_CANCEL,
+	STOP_SETUP,
+	STOP_RECORD
+};
+
+/* Everything that was seen of a run. */
+struct ending {
+	enum stop stop;
+	const char *stop_by; /* STOP_CANCEL: "SIGINT", "cupel run is gone", ... */
+	int stop_signal;     /* STOP_CANCEL: the signal that asked for it, 0 if none */
+	bool forced;         /* SIGTERM was not enough */
+	struct err setup;    /* STOP_SETUP, STOP_RECORD */
+	bool started;        /* exec took place */
+	int exec_errno;      /* it did not */
+	bool exited;         /* wait_status is known */
+	int wait_status;
+	uint64_t wall_ns;
+	struct usage usage;
+	uint64_t disk_peak_bytes, disk_peak_inodes;
+	bool disk_full; /* seen at a limit */
+	char disk_mechanism[16];
+	uint64_t log_dropped[2];
+	bool output_over_cap;
+	const char *output_missing; /* pattern or NULL */
+	uint64_t outputs_refused;
+	struct limits limits;
+	const char *program;      /* argv[0] */
+	char missing_layers[128]; /* comma list */
+};
+
+struct verdict {
+	enum cause cause;
+	int exit_code;    /* of the analysis; -1 if it has none */
+	int signal;       /* that ended it; 0 if none */
+	int exit_status;  /* of `cupel run` */
+	char notes[1200]; /* completion_notes */
+};
+
+void verdict_decide(const struct ending *e, struct verdict *ret);
+/* Of a run whose keeper died before it could say. `found` tells what was left over. */
+json_t *verdict_lost_json(const char *id, const char *found);
+/* verdict.json; `id` and the times are the keeper's. */
+json_t *verdict_json(const struct verdict *v, const struct ending *e);

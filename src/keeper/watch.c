@@ -1,0 +1,283 @@
+/* One poll loop: the box's init, its two streams, the memory limit, signals, whoever asked for the run, and the clock. */
+#include "keeper/watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/proc.h"
+
+#define SAMPLE_NS    (1 * NS_PER_SEC)
+#define WATCHED_NS   (250 * NS_PER_MS) /* a directory that is only watched is looked at more often */
+#define KILL_WAIT_NS (30 * NS_PER_SEC)
+
+enum { FD_INIT, FD_CONTROL, FD_OUT, FD_ERR, FD_OOM, FD_SIGNAL, FD_REPORT, FD_COUNT };
+
+void keeper_say(struct keeping *k, const struct keeper_msg *msg)
+{
+	/* Never wait for a listener that does not listen: a lost progress word is no loss, it is said again. */
+	if (k->report_fd >= 0)
+		(void)send(k->report_fd, msg, sizeof *msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void kill_box(struct keeping *k)
+{
+	struct err err;
+	(void)proc_signal(k->box.pid_fd,
+			  SIGKILL); /* pid 1: the kernel ends everything in its namespace */
+	if (k->budget->ops->kill_all(k->budget, KILL_WAIT_NS, &err) < 0)
+		(void)record_event(&k->record, "kill-incomplete",
+				   json_pack("{s:o}", "error", json_text(err.text)), NULL);
+}
+
+void watch_stop(struct keeping *k, enum stop stop)
+{
+	bool again = k->ending.stop != STOP_NONE;
+	uint64_t now = clock_monotonic_ns();
+	if (!again) {
+		k->ending.stop = stop;
+		(void)record_event(&k->record, "stopping", json_pack("{s:i}", "reason", (int)stop),
+				   NULL);
+	}
+	if (again || stop == STOP_OOM || stop == STOP_DISK || stop == STOP_RECORD) {
+		k->ending.forced = true;
+		kill_box(k);
+		k->kill_at = 0;
+		return;
+	}
+	launch_signal(&k->box, BOX_CMD_SIGNAL_ALL, SIGTERM);
+	launch_signal(&k->box, BOX_CMD_SIGNAL_ALL,
+		      SIGCONT); /* a stopped process could not see it */
+	k->kill_at = now + k->q->plan->limits.at[LIMIT_GRACE].value;
+}
+
+static void sample(struct keeping *k, uint64_t now)
+{
+	struct usage u;
+	struct scratch_use disk = { 0 };
+	if (k->budget->ops->read_usage(k->budget, &u, NULL) < 0)
+		return;
+	k->ending.usage = u;
+	if (scratch_measure(&k->scratch, &disk) >= 0 && disk.full) {
+		k->ending.disk_full = true;
+		if (str_eq(k->scratch.mechanism, "watched") && k->ending.stop == STOP_NONE)
+			watch_stop(k, STOP_DISK);
+	}
+	char line[400];
+	int n = snprintf(
+		line, sizeof line,
+		"{\"t_ms\":%llu,\"mem\":%llu,\"anon\":%llu,\"file\":%llu,\"shmem\":%llu,\"cpu_usec\":%llu,\"pids\":%llu,"
+		"\"io_read\":%llu,\"io_write\":%llu,\"disk\":%llu}\n",
+		(unsigned long long)((now - k->started_ns) / NS_PER_MS),
+		(unsigned long long)u.mem_bytes, (unsigned long long)u.mem_anon_bytes,
+		(unsigned long long)u.mem_file_bytes, (unsigned long long)u.mem_shmem_bytes,
+		(unsigned long long)u.cpu_usec, (unsigned long long)u.pids,
+		(unsigned long long)u.io_read_bytes, (unsigned long long)u.io_write_bytes,
+		(unsigned long long)disk.bytes);
+	if (n > 0 && (size_t)n < sizeof line)
+		(void)fs_write_all(k->usage_fd, line, (size_t)n);
+	struct keeper_msg msg = { .kind = KEEPER_MSG_SAMPLE,
+				  .sample = { now - k->started_ns, u.mem_bytes, u.cpu_usec,
+					      u.pids } };
+	keeper_say(k, &msg);
+}
+
+/* The next look: a second from now, or sooner when the cpu time left could be used up before that. */
+static uint64_t next_sample(const struct keeping *k, uint64_t now)
+{
+	uint64_t wait = str_eq(k->scratch.mechanism, "watched") ? WATCHED_NS : SAMPLE_NS;
+	uint64_t cpu_ns = k->q->plan->limits.at[LIMIT_CPU_TIME].value;
+	uint64_t used_ns = k->ending.usage.cpu_usec * 1000;
+	if (cpu_ns && used_ns < cpu_ns) {
+		uint64_t left = (cpu_ns - used_ns) / (uint64_t)k->q->plan->n_cpus + NS_PER_MS;
+		wait = left < wait ? left : wait;
+	}
+	return now + wait;
+}
+
+static void on_clock(struct keeping *k, uint64_t now)
+{
+	uint64_t cpu_ns = k->q->plan->limits.at[LIMIT_CPU_TIME].value;
+	if (k->warn_at && now >= k->warn_at) {
+		k->warn_at = 0;
+		launch_signal(&k->box, BOX_CMD_SIGNAL_MAIN, k->q->analysis->warn_signal);
+		(void)record_event(&k->record, "warned",
+				   json_pack("{s:i}", "signal", k->q->analysis->warn_signal), NULL);
+	}
+	if (k->end_at && now >= k->end_at) {
+		k->end_at = 0;
+		if (k->ending.stop == STOP_NONE)
+			watch_stop(k, STOP_DEADLINE);
+	}
+	if (k->kill_at && now >= k->kill_at) {
+		k->kill_at = 0;
+		k->ending.forced = true;
+		kill_box(k);
+	}
+	if (k->sample_at && now >= k->sample_at) {
+		sample(k, now);
+		if (cpu_ns && k->ending.usage.cpu_usec * 1000 >= cpu_ns &&
+		    k->ending.stop == STOP_NONE)
+			watch_stop(k, STOP_CPU);
+		k->sample_at = next_sample(k, now);
+	}
+}
+
+static int timeout_ms(const struct keeping *k, uint64_t now)
+{
+	const uint64_t times[] = { k->warn_at, k->end_at, k->kill_at, k->sample_at };
+	uint64_t next = UINT64_MAX;
+	for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+		if (times[i] && times[i] < next)
+			next = times[i];
+	if (next == UINT64_MAX)
+		return -1;
+	return next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
+}
+
+static void on_control(struct keeping *k)
+{
+	struct box_msg msg;
+	ssize_t n = recv(k->box.control_fd, &msg, sizeof msg, MSG_DONTWAIT);
+	if (n <= 0) {
+		if (n == 0 || errno != EAGAIN)
+			cleanup_fd(&k->box.control_fd);
+		return;
+	}
+	if (n != sizeof msg)
+		return;
+	if (msg.kind == BOX_MSG_STARTED)
+		k->ending.started = true;
+	if (msg.kind == BOX_MSG_EXEC_FAILED)
+		k->ending.exec_errno = msg.exec_errno;
+	if (msg.kind == BOX_MSG_EXITED) {
+		k->ending.exited = true;
+		k->ending.wait_status = msg.exited.status;
+		k->ending.wall_ns = clock_monotonic_ns() - k->started_ns;
+	}
+}
+
+static void on_stream(struct keeping *k, struct stream *s)
+{
+	uint64_t before = s->kept_bytes;
+	int r = stream_pump(s);
+	if (r < 0 && k->ending.stop == STOP_NONE) {
+		(void)err_set(&k->ending.setup, ERR_HOST, -r, "write the log: %s",
+			      strerrordesc_np(-r));
+		(void)record_event(&k->record, "log-unwritable", NULL, NULL);
+	}
+	if (s->kept_bytes != before) {
+		struct keeper_msg msg = { .kind = KEEPER_MSG_LOG };
+		keeper_say(k, &msg);
+	}
+}
+
+static void on_oom(struct keeping *k)
+{
+	struct usage u;
+	k->budget->ops->oom_ack(k->budget);
+	if (k->budget->ops->read_usage(k->budget, &u, NULL) < 0 || u.oom_kills == 0)
+		return;
+	k->ending.usage = u;
+	if (k->ending.stop != STOP_OOM)
+		watch_stop(k, STOP_OOM);
+}
+
+static void cancel(struct keeping *k, int signal_number, const char *by)
+{
+	if (k->ending.stop == STOP_NONE) {
+		k->ending.stop_signal = signal_number;
+		k->ending.stop_by = by;
+	}
+	watch_stop(k, STOP_CANCEL);
+}
+
+static void on_signal(struct keeping *k)
+{
+	struct signalfd_siginfo info;
+	while (read(k->signal_fd, &info, sizeof info) == sizeof info)
+		if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGPIPE)
+			cancel(k, (int)info.ssi_signo, "the keeper was sent a signal");
+}
+
+static void on_report(struct keeping *k)
+{
+	struct keeper_cmd cmd;
+	ssize_t n = recv(k->report_fd, &cmd, sizeof cmd, MSG_DONTWAIT);
+	if (n == sizeof cmd)
+		cancel(k, cmd.cancel_signal,
+		       cmd.cancel_signal == SIGINT ? "interrupted by the user"
+						   : "ended by a signal to cupel run");
+	else if (n == 0 || (n < 0 && errno != EAGAIN)) {
+		cleanup_fd(&k->report_fd);
+		cancel(k, 0, "cupel run is gone");
+	}
+}
+
+static void dispatch(struct keeping *k, const struct pollfd fds[FD_COUNT])
+{
+	if (fds[FD_OUT].revents)
+		on_stream(k, &k->streams[0]);
+	if (fds[FD_ERR].revents)
+		on_stream(k, &k->streams[1]);
+	if (fds[FD_OOM].revents)
+		on_oom(k);
+	if (fds[FD_CONTROL].revents)
+		on_control(k);
+	if (fds[FD_SIGNAL].revents)
+		on_signal(k);
+	if (fds[FD_REPORT].revents)
+		on_report(k);
+}
+
+/* What the box wrote and said before it died is still in the pipes. Nobody can write any more, so each read comes to an end. */
+static void drain(struct keeping *k)
+{
+	while (k->box.control_fd >= 0) {
+		struct pollfd fd = { .fd = k->box.control_fd, .events = POLLIN };
+		if (poll(&fd, 1, 0) <= 0)
+			break;
+		on_control(k);
+	}
+	for (int i = 0; i < 2; i++)
+		while (k->streams[i].pipe_fd >= 0) {
+			struct pollfd fd = { .fd = k->streams[i].pipe_fd, .events = POLLIN };
+			if (poll(&fd, 1, 0) <= 0)
+				break;
+			on_stream(k, &k->streams[i]);
+		}
+}
+
+void watch(struct keeping *k)
+{
+	struct budget *b = k->budget;
+	for (;;) {
+		struct pollfd fds[FD_COUNT] = {
+			[FD_INIT] = { .fd = k->box.pid_fd, .events = POLLIN },
+			[FD_CONTROL] = { .fd = k->box.control_fd, .events = POLLIN },
+			[FD_OUT] = { .fd = k->streams[0].pipe_fd, .events = POLLIN },
+			[FD_ERR] = { .fd = k->streams[1].pipe_fd, .events = POLLIN },
+			[FD_OOM] = { .fd = b->ops->oom_fd(b), .events = b->ops->oom_events(b) },
+			[FD_SIGNAL] = { .fd = k->signal_fd, .events = POLLIN },
+			[FD_REPORT] = { .fd = k->report_fd, .events = POLLIN },
+		};
+		int n = poll(fds, FD_COUNT, timeout_ms(k, clock_monotonic_ns()));
+		if (n < 0 && errno != EINTR)
+			break;
+		dispatch(k, fds);
+		if (fds[FD_INIT].revents)
+			break;
+		on_clock(k, clock_monotonic_ns());
+	}
+	(void)proc_wait(k->box.pid_fd, NULL);
+	kill_box(k);
+	drain(k);
+	if (!k->ending.wall_ns)
+		k->ending.wall_ns = clock_monotonic_ns() - k->started_ns;
+}

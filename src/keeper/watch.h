@@ -1,0 +1,35 @@
+/* Watches a box from its go to its end, and ends it when a limit or a person says so. Between keeper.c and watch.c. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "budget/budget.h"
+#include "budget/scratch.h"
+#include "collect/stream.h"
+#include "keeper/keeper.h"
+#include "keeper/launch.h"
+#include "keeper/record.h"
+#include "keeper/verdict.h"
+
+struct keeping {
+	const struct keeper_request *q;
+	struct record record;
+	struct budget *budget; /* owned */
+	struct scratch scratch;
+	bool has_scratch;
+	struct launched box;
+	struct stream streams[2]; /* stdout, stderr */
+	int signal_fd;            /* owned */
+	int usage_fd;             /* owned; usage.jsonl */
+	uint64_t started_ns;
+	uint64_t warn_at, end_at, kill_at, sample_at; /* monotonic; 0: not set */
+	int report_fd;                                /* owned; -1 once nobody listens */
+	struct ending ending;
+};
+
+/* Returns when nothing of the box is alive any more. k->ending tells what was seen. */
+void watch(struct keeping *k);
+/* Notes why the box is ended (the first reason stays) and asks it to end, or kills it. */
+void watch_stop(struct keeping *k, enum stop stop);
+void keeper_say(struct keeping *k, const struct keeper_msg *msg);

@@ -1,0 +1,218 @@
+/* Outside the box and outside the keeper: starts the keeper and follows it. The analysis's output is read back from its log files, so
+ * a slow reader of our output slows nothing but us. */
+#include "run/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/fs.h"
+#include "base/path.h"
+#include "base/proc.h"
+#include "health/gc.h"
+#include "keeper/record.h"
+
+/* One log of the run, passed on to one of our own streams. */
+struct tail {
+	const char *name;
+	int log_fd; /* owned */
+	int to_fd;  /* borrowed; -1 once nobody reads it */
+};
+
+struct following {
+	const struct run_request *q;
+	int socket_fd; /* owned */
+	int signal_fd; /* owned */
+	int run_fd;    /* owned; the run directory, once it is there */
+	pid_t keeper;
+	int keeper_fd; /* owned */
+	struct tail tails[2];
+	bool ended;
+	struct keeper_msg last;
+};
+
+static void following_release(struct following *f)
+{
+	cleanup_fd(&f->socket_fd);
+	cleanup_fd(&f->signal_fd);
+	cleanup_fd(&f->run_fd);
+	cleanup_fd(&f->keeper_fd);
+	cleanup_fd(&f->tails[0].log_fd);
+	cleanup_fd(&f->tails[1].log_fd);
+}
+
+static bool open_run(struct following *f)
+{
+	if (f->run_fd < 0) {
+		CLEANUP_FREE char *path =
+			xasprintf("%s/runs/%s", f->q->config->home, f->q->resolved->id);
+		f->run_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	}
+	return f->run_fd >= 0;
+}
+
+static void pass_on(struct following *f, struct tail *t)
+{
+	char buffer[65536];
+	if (t->log_fd < 0 && open_run(f)) {
+		int fd = fs_open_beneath(f->run_fd, t->name, O_RDONLY | O_CLOEXEC, 0);
+		t->log_fd = fd < 0 ? -1 : fd;
+	}
+	while (t->log_fd >= 0 && t->to_fd >= 0) {
+		ssize_t n = read(t->log_fd, buffer, sizeof buffer);
+		if (n <= 0)
+			return;
+		if (f->q->viewer && f->q->viewer->clear)
+			f->q->viewer->clear(f->q->viewer->data);
+		if (fs_write_all(t->to_fd, buffer, (size_t)n) < 0)
+			t->to_fd = -1; /* our reader is gone; the log has it all */
+	}
+}
+
+static void on_message(struct following *f)
+{
+	struct keeper_msg msg;
+	ssize_t n = recv(f->socket_fd, &msg, sizeof msg, MSG_DONTWAIT);
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n != sizeof msg) {
+		f->ended = true; /* the keeper died: the sweep below records what is left */
+		return;
+	}
+	if (msg.kind == KEEPER_MSG_LOG)
+		for (int i = 0; i < 2; i++)
+			pass_on(f, &f->tails[i]);
+	if (msg.kind == KEEPER_MSG_SAMPLE && f->q->viewer && f->q->viewer->sample)
+		f->q->viewer->sample(f->q->viewer->data, &msg);
+	if (msg.kind == KEEPER_MSG_REFUSED || msg.kind == KEEPER_MSG_ENDED ||
+	    msg.kind == KEEPER_MSG_UNRECORDED) {
+		f->last = msg;
+		f->ended = true;
+	}
+}
+
+static void on_signal(struct following *f)
+{
+	struct signalfd_siginfo info;
+	while (read(f->signal_fd, &info, sizeof info) == sizeof info) {
+		struct keeper_cmd cmd = { .cancel_signal = (int)info.ssi_signo };
+		(void)send(f->socket_fd, &cmd, sizeof cmd, MSG_NOSIGNAL);
+	}
+}
+
+static int take_signals(struct following *f, sigset_t *old, struct err *err)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, old) < 0)
+		return err_errno(err, "block signals");
+	f->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return f->signal_fd < 0 ? err_errno(err, "read signals") : 0;
+}
+
+static int start_keeper(struct following *f, struct err *err)
+{
+	int sockets[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+		return err_errno(err, "make the keeper's socket");
+	const struct run_request *q = f->q;
+	struct keeper_request request = {
+		.id = q->resolved->id,
+		.config = q->config,
+		.analysis = q->analysis,
+		.runtime = &q->resolved->runtime,
+		.host = &q->resolved->host,
+		.plan = &q->resolved->plan,
+		.keep = q->resolved->keep,
+		.report_fd = sockets[1],
+	};
+	f->socket_fd = sockets[0];
+	f->keeper = fork();
+	if (f->keeper == 0) {
+		(void)close(sockets[0]);
+		(void)close(f->signal_fd);
+		keeper_main(&request);
+	}
+	(void)close(sockets[1]);
+	if (f->keeper < 0)
+		return err_errno(err, "start the keeper");
+	f->keeper_fd = proc_pidfd_open(f->keeper);
+	return 0;
+}
+
+static int conclude(const struct following *f, int *ret_exit_status, struct err *err)
+{
+	switch (f->last.kind) {
+	case KEEPER_MSG_ENDED:
+		*ret_exit_status = f->last.ended.exit_status;
+		return 0;
+	case KEEPER_MSG_REFUSED:
+	case KEEPER_MSG_UNRECORDED:
+		*err = f->last.err;
+		return -(err->code ? err->code : EIO);
+	default: /* no last word: the keeper died. Its box died with it; record it now, not at the next command */
+		break;
+	}
+	struct gc_report report;
+	int r = gc_sweep(f->q->config, &report, err);
+	*ret_exit_status = 128 + SIGKILL;
+	return r;
+}
+
+static int follow(struct following *f, int *ret_exit_status, struct err *err)
+{
+	while (!f->ended) {
+		struct pollfd fds[] = { { .fd = f->socket_fd, .events = POLLIN },
+					{ .fd = f->signal_fd, .events = POLLIN } };
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return err_errno(err, "wait for the keeper");
+		if (fds[1].revents)
+			on_signal(f);
+		if (fds[0].revents)
+			on_message(f);
+	}
+	if (f->last.kind != KEEPER_MSG_REFUSED)
+		for (int i = 0; i < 2; i++)
+			pass_on(f, &f->tails[i]);
+	if (f->q->viewer && f->q->viewer->clear)
+		f->q->viewer->clear(f->q->viewer->data);
+	(void)waitpid(f->keeper, NULL, 0);
+	return conclude(f, ret_exit_status, err);
+}
+
+int run_local(const struct run_request *request, int *ret_exit_status, struct err *err)
+{
+	struct gc_report report;
+	sigset_t old;
+	CLEANUP(following_release)
+	struct following f = {
+		.q = request,
+		.socket_fd = -1,
+		.signal_fd = -1,
+		.run_fd = -1,
+		.keeper_fd = -1,
+		.tails = { { "stdout.log", -1, STDOUT_FILENO },
+			   { "stderr.log", -1, STDERR_FILENO } },
+		.last = { .kind = KEEPER_MSG_STARTED },
+	};
+	int r = record_home(request->config->home, err);
+	if (r >= 0)
+		r = gc_sweep(request->config, &report, err);
+	if (r >= 0)
+		r = take_signals(&f, &old, err);
+	if (r >= 0)
+		r = start_keeper(&f, err);
+	if (r >= 0)
+		r = follow(&f, ret_exit_status, err);
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	return r;
+}

@@ -1,0 +1,283 @@
+/* An analysis from its YAML file: one row a key, the first mistake with its place. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/path.h"
+#include "spec/analysis_reading.h"
+#include "spec/id.h"
+#include "spec/show.h"
+
+static int read_id(const struct document *d, const struct node *n, void *target, struct err *err)
+{
+	struct reading *to = target;
+	CLEANUP_FREE char *text = NULL;
+	struct err why = { 0 };
+	int r = node_string(d, n, &text, err);
+
+	if (r < 0)
+		return r;
+	r = reading_checked(d, n, id_check(text, &why), &why, err);
+	if (r < 0)
+		return r;
+	to->analysis.id = take_ptr(text);
+	return 0;
+}
+
+static int read_name(const struct document *d, const struct node *n, void *target, struct err *err)
+{
+	return reading_label(d, n, &((struct reading *)target)->analysis.name, err);
+}
+
+static int read_quest(const struct document *d, const struct node *n, void *target, struct err *err)
+{
+	return reading_label(d, n, &((struct reading *)target)->analysis.quest, err);
+}
+
+static int component_read(const struct document *d, const struct node *n, const char *what,
+			  char **ret, struct err *err)
+{
+	CLEANUP_FREE char *text = NULL;
+	char shown[SHOW_ROOM];
+	int r = reading_label(d, n, &text, err);
+
+	if (r < 0)
+		return r;
+	if (!path_name_ok(text))
+		return node_error(d, n, err, "'%s' is not the name of a %s; it has no '/'",
+				  show_text(text, shown), what);
+	*ret = take_ptr(text);
+	return 0;
+}
+
+static int read_runtime(const struct document *d, const struct node *n, void *target,
+			struct err *err)
+{
+	struct reading *to = target;
+	int r = component_read(d, n, "runtime", &to->analysis.runtime, err);
+
+	if (r < 0)
+		return r;
+	to->analysis.runtime_origin = node_origin(d, n);
+	return 0;
+}
+
+static int read_profile(const struct document *d, const struct node *n, void *target,
+			struct err *err)
+{
+	return component_read(d, n, "profile", &((struct reading *)target)->analysis.profile, err);
+}
+
+static int read_code(const struct document *d, const struct node *n, void *target, struct err *err)
+{
+	struct reading *to = target;
+	size_t count = n->kind == NODE_LIST ? n->n : 1;
+
+	if (count == 0)
+		return node_error(d, n, err, "the list is empty; name the script first");
+	if (count > ANALYSIS_ARGS_MAX)
+		return node_error(d, n, err, "%zu files; at most %d are allowed", count,
+				  ANALYSIS_ARGS_MAX);
+	for (size_t i = 0; i < count; i++) {
+		const struct node *one = n->kind == NODE_LIST ? n->values[i] : n;
+		char *path = NULL;
+		int r = reading_path(d, one, to->base, &path, err);
+		if (r < 0)
+			return r;
+		strv_take(&to->analysis.code, path);
+	}
+	return 0;
+}
+
+static int read_args(const struct document *d, const struct node *n, void *target, struct err *err)
+{
+	return node_strings(d, n, ANALYSIS_ARGS_MAX, &((struct reading *)target)->analysis.args,
+			    err);
+}
+
+static int read_command(const struct document *d, const struct node *n, void *target,
+			struct err *err)
+{
+	struct strv *command = &((struct reading *)target)->analysis.command;
+	CLEANUP_FREE char *text = NULL;
+
+	if (n->kind == NODE_LIST) {
+		if (n->n == 0)
+			return node_error(d, n, err, "the list is empty; name a program");
+		return node_strings(d, n, ANALYSIS_ARGS_MAX, command, err);
+	}
+	int r = node_string(d, n, &text, err);
+	if (r < 0)
+		return r;
+	if (text[0] == '\0')
+		return node_error(d, n, err, "the command is empty; name a program");
+	strv_add(command, "/bin/sh");
+	strv_add(command, "-c");
+	strv_take(command, take_ptr(text));
+	return 0;
+}
+
+static int read_limits(const struct document *d, const struct node *n, void *target,
+		       struct err *err)
+{
+	return limits_read(d, n, &((struct reading *)target)->analysis.limits, err);
+}
+
+static int read_network(const struct document *d, const struct node *n, void *target,
+			struct err *err)
+{
+	struct analysis *a = &((struct reading *)target)->analysis;
+	int word = node_word(d, n, network_names, NETWORK_HOST + 1, err);
+
+	if (word < 0)
+		return word;
+	a->network = (enum network)word;
+	a->network_said = true;
+	return 0;
+}
+
+static int read_keep(const struct document *d, const struct node *n, void *target, struct err *err)
+{
+	struct analysis *a = &((struct reading *)target)->analysis;
+	int word = node_word(d, n, keep_names, KEEP_ALWAYS + 1, err);
+
+	if (word < 0)
+		return word;
+	a->keep = (enum keep)word;
+	a->keep_said = true;
+	return 0;
+}
+
+static int read_warn_signal(const struct document *d, const struct node *n, void *target,
+			    struct err *err)
+{
+	struct analysis *a = &((struct reading *)target)->analysis;
+	CLEANUP_FREE char *text = NULL;
+	struct err why = { 0 };
+	int r = node_string(d, n, &text, err);
+
+	if (r < 0)
+		return r;
+	return reading_checked(d, n, warn_signal_parse(text, &a->warn_signal, &why), &why, err);
+}
+
+static int read_allow_missing(const struct document *d, const struct node *n, void *target,
+			      struct err *err)
+{
+	struct strv *layers = &((struct reading *)target)->analysis.allow_missing;
+	int r = node_strings(d, n, layer_count, layers, err);
+
+	for (size_t i = 0; r >= 0 && i < layers->n; i++) {
+		struct err why = { 0 };
+		r = reading_checked(d, n->values[i], layer_check(layers->v[i], &why), &why, err);
+	}
+	return r;
+}
+
+static const struct key_row analysis_rows[] = {
+	{ "name", read_name },
+	{ "quest", read_quest },
+	{ "runtime", read_runtime },
+	{ "code", read_code },
+	{ "args", read_args },
+	{ "command", read_command },
+	{ "inputs", reading_inputs },
+	{ "outputs", reading_outputs },
+	{ "env", reading_env },
+	{ "limits", read_limits },
+	{ "network", read_network },
+	{ "profile", read_profile },
+	{ "labels", reading_labels },
+	{ "id", read_id },
+	{ "keep", read_keep },
+	{ "warn_signal", read_warn_signal },
+	{ "allow_missing", read_allow_missing },
+};
+
+/* The mistakes of several keys together, at the place of one of them. */
+static int program_check(const struct document *d, const struct node *root, struct err *err)
+{
+	const struct node *code = map_get(root, "code"), *command = map_get(root, "command");
+	const struct node *args = map_get(root, "args");
+
+	if (code && command)
+		return node_error(d, code->line > command->line ? code : command, err,
+				  "both code and command are given; keep one of them");
+	if (!code && !command)
+		return node_error(
+			d, root, err,
+			"nothing to run; add 'code: SCRIPT' or 'command: [PROGRAM, ...]'");
+	if (args && !code)
+		return node_error(d, args, err,
+				  "args are the arguments of code; put those of a command into the "
+				  "command itself");
+	return 0;
+}
+
+static void reading_release(struct reading *reading)
+{
+	analysis_release(&reading->analysis);
+}
+
+/* Relative paths in the file are relative to the file's directory, wherever cupel was called. */
+static char *directory_of(const char *path)
+{
+	CLEANUP_FREE char *cwd = path[0] == '/' ? xstrdup("/") : path_cwd();
+	CLEANUP_FREE char *full = cwd ? path_normal(cwd, path) : NULL;
+
+	return full ? path_parent(full) : NULL;
+}
+
+int analysis_parse(const char *path, const char *text, size_t length, struct analysis *ret,
+		   struct err *err)
+{
+	CLEANUP_DOCUMENT struct document *d = NULL;
+	CLEANUP_FREE char *base = directory_of(path);
+	CLEANUP(reading_release) struct reading reading = { .base = base };
+	struct err why = { 0 };
+
+	if (!base)
+		return err_caller(err, "%s: not a usable path of a file", path);
+	int r = document_parse(path, text, length, &d, err);
+	if (r < 0)
+		return r;
+	const struct node *root = document_root(d);
+	r = map_read(d, root, analysis_rows, sizeof(analysis_rows) / sizeof(analysis_rows[0]),
+		     &reading, err);
+	if (r < 0)
+		return r;
+	r = program_check(d, root, err);
+	if (r < 0)
+		return r;
+	r = reading_checked(d, NULL, analysis_check(&reading.analysis, &why), &why, err);
+	if (r < 0)
+		return r;
+	reading.analysis.file = xstrdup(path);
+	*ret = reading.analysis;
+	reading.analysis = (struct analysis){ 0 };
+	return 0;
+}
+
+int analysis_read(const char *path, struct analysis *ret, struct err *err)
+{
+	/* a link to an analysis is as good as the file; only the reader itself follows none */
+	CLEANUP_FREE char *real = path_real(path);
+	CLEANUP_FREE char *text = NULL;
+	size_t length = 0;
+
+	if (!real)
+		return err_set(err, ERR_CALLER, errno, "%s: %s; name an analysis file", path,
+			       strerror(errno));
+	int r = fs_read_capped(AT_FDCWD, real, ANALYSIS_FILE_MAX, &text, &length, err);
+	if (r == -EFBIG)
+		return err_set(err, ERR_CALLER, EFBIG,
+			       "%s: larger than %d bytes, which no analysis file is", path,
+			       ANALYSIS_FILE_MAX);
+	if (r < 0) {
+		if (err)
+			err->kind = ERR_CALLER;
+		return r;
+	}
+	return analysis_parse(path, text, length, ret, err);
+}

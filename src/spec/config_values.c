@@ -1,0 +1,133 @@
+/* The effective configuration as a list for `cupel config`: every value with its origin. */
+#include <stdio.h>
+
+#include "spec/config_layer.h"
+
+const char *const cgroup_manager_names[] = {
+	[CGROUP_AUTO] = "auto", [CGROUP_V1] = "v1", [CGROUP_V2] = "v2", [CGROUP_SYSTEMD] = "systemd"
+};
+const char *const disk_mechanism_names[] = {
+	[DISK_AUTO] = "auto", [DISK_IMAGE] = "image", [DISK_WATCHED] = "watched"
+};
+
+struct listing {
+	struct config *config;
+	const struct pairs *origins;
+};
+
+static void add(struct config *c, const char *key, const char *text, const char *origin)
+{
+	c->values = xreallocarray(c->values, c->n_values + 1, sizeof(c->values[0]));
+	c->values[c->n_values++] =
+		(struct config_value){ .key = xstrdup(key),
+				       .text = xstrdup(text && text[0] ? text : "none"),
+				       .origin = xstrdup(origin ? origin : "built-in") };
+}
+
+static void list_text(struct listing *to, const char *key, const char *text)
+{
+	add(to->config, key, text, pairs_get(to->origins, key));
+}
+
+static void list_number(struct listing *to, const char *key, unsigned number)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "%u", number);
+	list_text(to, key, text);
+}
+
+static void list_words(struct listing *to, const char *key, const struct strv *words)
+{
+	CLEANUP_STR struct str text = { 0 };
+
+	for (size_t i = 0; i < words->n; i++)
+		str_addf(&text, "%s%s", i ? ", " : "", words->v[i]);
+	list_text(to, key, str_text(&text));
+}
+
+static void list_limits(struct listing *to, const char *prefix, const struct limits *limits)
+{
+	for (int id = 0; id < LIMIT_COUNT_; id++) {
+		CLEANUP_FREE char *key = xasprintf("%s.%s", prefix, limit_infos[id].key);
+		char text[32];
+		if (limits->at[id].value)
+			add(to->config, key,
+			    limit_write(id, limits->at[id].value, text, sizeof(text)),
+			    limits->at[id].origin);
+	}
+}
+
+static void list_profile(struct listing *to, const char *name, const struct limits *said)
+{
+	CLEANUP_FREE char *prefix = xasprintf("profiles.%s", name);
+	struct limits limits = { 0 };
+
+	/* as config_limits does it: a new name starts from `default` */
+	if (limits_profile(name, &limits) < 0)
+		(void)limits_profile("default", &limits);
+	if (said)
+		limits_merge(&limits, said);
+	list_limits(to, prefix, &limits);
+}
+
+static void list_profiles(struct listing *to)
+{
+	static const char *const built_in[] = { "default", "notebook", "tool", "post_process" };
+	const size_t count = sizeof(built_in) / sizeof(built_in[0]);
+	const struct config *c = to->config;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct limits *said = NULL;
+		for (size_t k = 0; k < c->n_profiles && !said; k++) {
+			if (str_eq(c->profiles[k].name, built_in[i]))
+				said = &c->profiles[k].limits;
+		}
+		list_profile(to, built_in[i], said);
+	}
+	for (size_t k = 0; k < c->n_profiles; k++) {
+		struct limits unused;
+		if (limits_profile(c->profiles[k].name, &unused) < 0)
+			list_profile(to, c->profiles[k].name, &c->profiles[k].limits);
+	}
+}
+
+static void list_protect(struct listing *to)
+{
+	const struct strv *protect = &to->config->protect;
+
+	if (protect->n == 0)
+		list_text(to, "protect", NULL);
+	for (size_t i = 0; i < protect->n; i++) {
+		CLEANUP_FREE char *key = xasprintf("protect.%zu", i);
+		list_text(to, key, protect->v[i]);
+	}
+}
+
+void config_values_fill(struct config *c, const struct pairs *origins)
+{
+	struct listing to = { .config = c, .origins = origins };
+
+	list_text(&to, "home", c->home);
+	list_text(&to, "project.root", c->project_root);
+	list_text(&to, "project.data", c->project_data);
+	list_text(&to, "project.docs", c->project_docs);
+	list_protect(&to);
+	list_profiles(&to);
+	list_limits(&to, "ceilings", &c->ceilings);
+	list_limits(&to, "aggregate", &c->aggregate);
+	list_text(&to, "work.root", c->work_root);
+	list_text(&to, "work.template", c->work_template);
+	list_number(&to, "uids.first", c->uid_first);
+	list_number(&to, "uids.count", c->uid_count);
+	list_text(&to, "defaults.runtime", c->default_runtime);
+	list_text(&to, "defaults.profile", c->default_profile);
+	list_text(&to, "defaults.keep", keep_names[c->keep]);
+	list_words(&to, "defaults.env_pass", &c->env_pass);
+	list_limits(&to, "defaults.limits", &c->defaults);
+	list_text(&to, "policy.network", c->network_host_allowed ? "none, host" : "none");
+	list_words(&to, "policy.allow_missing", &c->allow_missing);
+	list_text(&to, "cgroup.parent", c->cgroup_parent);
+	list_text(&to, "cgroup.manager", cgroup_manager_names[c->cgroup_manager]);
+	list_text(&to, "disk.mechanism", disk_mechanism_names[c->disk]);
+}

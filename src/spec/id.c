@@ -1,0 +1,79 @@
+/* Run ids. A generated one is Crockford's base 32 in lower case: time first, then chance. */
+#include "spec/id.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "spec/show.h"
+
+#define EPOCH_2020_MS 1577836800000ULL
+#define TIME_DIGITS   9
+#define CHANCE_DIGITS 4
+
+static bool id_char_ok(char c)
+{
+	/* not isalnum(): what it accepts depends on the locale */
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+	       c == '.' || c == '_' || c == '-';
+}
+
+int id_check(const char *id, struct err *err)
+{
+	char shown[SHOW_ROOM];
+	size_t length = strlen(id);
+
+	if (length == 0)
+		return err_caller(err,
+				  "the run id is empty; give 1 to %d of A-Z a-z 0-9 . _ -, or "
+				  "leave it out to have one generated",
+				  ID_MAX);
+	if (length > ID_MAX)
+		return err_caller(err, "the run id '%s' has %zu characters; at most %d are allowed",
+				  show_text(id, shown), length, ID_MAX);
+	for (size_t i = 0; i < length; i++) {
+		if (!id_char_ok(id[i]))
+			return err_caller(err,
+					  "the run id '%s' has a character that is not allowed at "
+					  "position %zu; use only A-Z a-z 0-9 . _ -",
+					  show_text(id, shown), i + 1);
+	}
+	if (strchr("._-", id[0]))
+		return err_caller(err, "the run id '%s' must begin with a letter or a digit",
+				  show_text(id, shown));
+	if (strstr(id, ".."))
+		return err_caller(err, "the run id '%s' must not contain '..'; use a single dot",
+				  show_text(id, shown));
+	return 0;
+}
+
+static void write_base32(uint64_t value, char *digits, int count)
+{
+	static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
+
+	for (int i = count - 1; i >= 0; i--) {
+		digits[i] = alphabet[value & 31];
+		value >>= 5;
+	}
+}
+
+void id_generate(char ret[ID_MAX + 1])
+{
+	uint64_t now_ms = clock_real_ns() / NS_PER_MS;
+	uint32_t chance = 0;
+	ssize_t got = -1;
+
+	do
+		got = getrandom(&chance, sizeof(chance), 0);
+	while (got < 0 && errno == EINTR);
+	/* A request this small is never cut short, and every kernel with pidfds has the call. */
+	assert(got == (ssize_t)sizeof(chance));
+
+	write_base32(now_ms > EPOCH_2020_MS ? now_ms - EPOCH_2020_MS : 0, ret, TIME_DIGITS);
+	write_base32(chance, ret + TIME_DIGITS, CHANCE_DIGITS);
+	ret[TIME_DIGITS + CHANCE_DIGITS] = '\0';
+}

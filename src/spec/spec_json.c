@@ -1,0 +1,89 @@
+#include "spec/spec_json.h"
+
+json_t *strv_json(const struct strv *list)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < list->n; i++)
+		json_array_append_new(array, json_text(list->v[i]));
+	return array;
+}
+
+static json_t *pairs_json(const struct pairs *pairs)
+{
+	json_t *o = json_object();
+	for (size_t i = 0; i < pairs->n; i++)
+		json_object_set_new(o, pairs->v[i].key, json_text(pairs->v[i].value));
+	return o;
+}
+
+json_t *limits_json(const struct limits *l)
+{
+	json_t *o = json_object();
+	for (int i = 0; i < LIMIT_COUNT_; i++) {
+		char text[64];
+		if (!l->at[i].value)
+			continue;
+		json_object_set_new(o, limit_infos[i].key,
+				    json_pack("{s:s,s:o,s:o}", "value",
+					      limit_write(i, l->at[i].value, text, sizeof text),
+					      "raw", json_u64(l->at[i].value), "origin",
+					      json_text(l->at[i].origin)));
+	}
+	return o;
+}
+
+static void set_text(json_t *o, const char *key, const char *text)
+{
+	if (text)
+		json_object_set_new(o, key, json_text(text));
+}
+
+static json_t *inputs_json(const struct analysis *a)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < a->n_inputs; i++)
+		json_array_append_new(array,
+				      json_pack("{s:o,s:o}", "path", json_text(a->inputs[i].path),
+						"name", json_text(a->inputs[i].name)));
+	return array;
+}
+
+static json_t *outputs_json(const struct analysis *a)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < a->n_outputs; i++) {
+		json_t *o = json_pack("{s:o,s:b}", "path", json_text(a->outputs[i].pattern),
+				      "required", a->outputs[i].required);
+		set_text(o, "media_type", a->outputs[i].media_type);
+		json_array_append_new(array, o);
+	}
+	return array;
+}
+
+json_t *analysis_json(const struct analysis *a)
+{
+	static const char *const keeps[] = {
+		[KEEP_NEVER] = "never", [KEEP_FAILED] = "failed", [KEEP_ALWAYS] = "always"
+	};
+	json_t *o = json_object();
+	set_text(o, "file", a->file);
+	set_text(o, "name", a->name);
+	set_text(o, "quest", a->quest);
+	set_text(o, "profile", a->profile);
+	if (a->code.n)
+		json_object_set_new(o, "code", strv_json(&a->code));
+	if (a->args.n)
+		json_object_set_new(o, "args", strv_json(&a->args));
+	if (a->command.n)
+		json_object_set_new(o, "command", strv_json(&a->command));
+	json_object_set_new(o, "inputs", inputs_json(a));
+	json_object_set_new(o, "outputs", outputs_json(a));
+	json_object_set_new(o, "env", pairs_json(&a->env));
+	json_object_set_new(o, "labels", pairs_json(&a->labels));
+	json_object_set_new(o, "network",
+			    json_string(a->network == NETWORK_HOST ? "host" : "none"));
+	json_object_set_new(o, "keep", json_string(keeps[a->keep]));
+	json_object_set_new(o, "warn_signal", json_integer(a->warn_signal));
+	json_object_set_new(o, "allow_missing", strv_json(&a->allow_missing));
+	return o;
+}

@@ -1,0 +1,144 @@
+#include "view/runs_view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "base/path.h"
+#include "spec/id.h"
+
+#define RECORD_MAX (8 << 20)
+
+static bool is_alive(const struct config *c, const char *id)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	CLEANUP_FREE char *path = xasprintf("%s/active/%s", c->home, id);
+	CLEANUP_FD int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	return fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+static void copy_keys(json_t *to, const json_t *from, const char *const *keys, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		json_t *value = json_object_get(from, keys[i]);
+		if (value)
+			json_object_set(to, keys[i], value);
+	}
+}
+
+int run_json(const struct config *c, const char *id, json_t **ret, struct err *err)
+{
+	static const char *const of_verdict[] = {
+		"cause",   "exit_status", "exit_code",        "signal",
+		"started", "ended",       "completion_notes", "usage"
+	};
+	static const char *const of_analysis[] = { "name",    "quest",   "labels",
+						   "runtime", "command", "code" };
+	CLEANUP_FREE char *directory = xasprintf("%s/runs/%s", c->home, id);
+	CLEANUP_JSON json_t *verdict = NULL;
+	CLEANUP_JSON json_t *analysis = NULL;
+	int r = id_check(id, err);
+	if (r < 0)
+		return r;
+	CLEANUP_FD int fd = open(directory, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(err, ERR_CALLER, errno,
+			       "there is no run '%s' in %s/runs; `cupel list` shows them", id,
+			       c->home);
+	(void)json_read_file(fd, "analysis.json", RECORD_MAX, &analysis, NULL);
+	r = json_read_file(fd, "verdict.json", RECORD_MAX, &verdict, NULL);
+	const char *state = r >= 0 ? "ended" : is_alive(c, id) ? "running" : "lost?";
+	json_t *o = json_pack("{s:s,s:s,s:o}", "id", id, "state", state, "directory",
+			      json_text(directory));
+	copy_keys(o, analysis, of_analysis, sizeof of_analysis / sizeof *of_analysis);
+	copy_keys(o, verdict, of_verdict, sizeof of_verdict / sizeof *of_verdict);
+	*ret = o;
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int runs_json(const struct config *c, json_t **ret, struct err *err)
+{
+	CLEANUP_FREE char *path = path_join(c->home, "runs");
+	CLEANUP_STRV struct strv ids = { 0 };
+	CLEANUP_DIR DIR *dir = opendir(path);
+	if (!dir && errno != ENOENT)
+		return err_errno(err, "open %s", path);
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		if (id_check(entry->d_name, NULL) >= 0)
+			strv_add(&ids, entry->d_name);
+	if (ids.n)
+		qsort(ids.v, ids.n, sizeof *ids.v, compare_names);
+	json_t *runs = json_array();
+	for (size_t i = 0; i < ids.n; i++) {
+		json_t *run = NULL;
+		if (run_json(c, ids.v[i], &run, NULL) >= 0)
+			json_array_append_new(runs, run);
+	}
+	*ret = runs;
+	return 0;
+}
+
+static const char *text_of(const json_t *o, const char *key, const char *otherwise)
+{
+	const char *text = json_string_value(json_object_get(o, key));
+	return text ? text : otherwise;
+}
+
+void runs_print(const json_t *runs)
+{
+	size_t i;
+	json_t *run;
+	printf("%-18s %-10s %-24s %10s %10s  %s\n", "RUN", "CAUSE", "STARTED", "WALL", "MEMORY",
+	       "NAME");
+	json_array_foreach(runs, i, run)
+	{
+		char wall[32] = "-", memory[32] = "-";
+		const json_t *usage = json_object_get(run, "usage");
+		if (usage) {
+			num_print_duration(
+				(uint64_t)json_integer_value(json_object_get(usage, "wall_usec")) *
+					1000,
+				wall, sizeof wall);
+			num_print_size((uint64_t)json_integer_value(
+					       json_object_get(usage, "memory_peak_bytes")),
+				       memory, sizeof memory);
+		}
+		printf("%-18s %-10s %-24s %10s %10s  %s\n", text_of(run, "id", "?"),
+		       text_of(run, "cause", text_of(run, "state", "?")),
+		       text_of(run, "started", "-"), wall, memory, text_of(run, "name", ""));
+	}
+}
+
+int run_print(const struct config *c, const char *id, struct err *err)
+{
+	static const char *const files[] = { "analysis.json", "plan.json",    "receipt.json",
+					     "events.jsonl",  "stdout.log",   "stderr.log",
+					     "usage.jsonl",   "verdict.json", "outputs.json",
+					     "outputs",       "work" };
+	CLEANUP_JSON json_t *run = NULL;
+	int r = run_json(c, id, &run, err);
+	if (r < 0)
+		return r;
+	const char *directory = text_of(run, "directory", "");
+	printf("run      %s\nstate    %s\n", id, text_of(run, "state", "?"));
+	if (json_object_get(run, "cause"))
+		printf("cause    %s (exit status %lld)\nnotes    %s\nstarted  %s\nended    %s\n",
+		       text_of(run, "cause", ""),
+		       (long long)json_integer_value(json_object_get(run, "exit_status")),
+		       text_of(run, "completion_notes", ""), text_of(run, "started", "-"),
+		       text_of(run, "ended", "-"));
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		CLEANUP_FREE char *path = path_join(directory, files[i]);
+		if (access(path, F_OK) == 0)
+			printf("%s%s\n", i ? "         " : "files    ", path);
+	}
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* One live line on a terminal while a run goes on; nothing when piped. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "keeper/keeper.h"
+
+struct status {
+	bool shown;     /* a terminal is there and wants it */
+	bool on_screen; /* a line is there now */
+	uint64_t limit_bytes;
+	uint64_t last_cpu_usec, last_wall_ns;
+};
+
+bool status_wanted(void);
+/* As struct run_viewer wants them: `data` is a struct status. */
+void status_sample(void *data, const struct keeper_msg *sample);
+void status_clear(void *data);

@@ -1,0 +1,40 @@
+#include "view/verdict_view.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/json.h"
+#include "base/path.h"
+
+#define VERDICT_MAX (1 << 20)
+
+static int read_verdict(const char *run_dir, json_t **ret, struct err *err)
+{
+	CLEANUP_FREE char *path = path_join(run_dir, "verdict.json");
+	return json_read_file(AT_FDCWD, path, VERDICT_MAX, ret, err);
+}
+
+int verdict_print_json(const char *run_dir, struct err *err)
+{
+	CLEANUP_JSON json_t *verdict = NULL;
+	int r = read_verdict(run_dir, &verdict, err);
+	if (r < 0)
+		return r;
+	json_object_set_new(verdict, "directory", json_text(run_dir));
+	CLEANUP_FREE char *text = json_dumps(verdict, JSON_COMPACT);
+	printf("%s\n", text);
+	return fflush(stdout) == 0 ? 0 : err_errno(err, "write the verdict");
+}
+
+int verdict_print_summary(const char *run_dir, struct err *err)
+{
+	CLEANUP_JSON json_t *verdict = NULL;
+	int r = read_verdict(run_dir, &verdict, err);
+	if (r < 0)
+		return r;
+	const char *cause = json_string_value(json_object_get(verdict, "cause"));
+	const char *notes = json_string_value(json_object_get(verdict, "completion_notes"));
+	fprintf(stderr, "cupel: %s: %s\ncupel: record: %s\n", cause ? cause : "?",
+		notes ? notes : "", run_dir);
+	return 0;
+}

@@ -1,0 +1,130 @@
+/* json: hostile text, clamped numbers, files with duplicates, mistakes and too many bytes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "base/json.h"
+
+struct place {
+	char path[32];
+	int fd;
+};
+
+static int set_up(void **state)
+{
+	static struct place p;
+
+	memcpy(p.path, "/tmp/test-json-XXXXXX", 22);
+	if (!mkdtemp(p.path))
+		return -1;
+	p.fd = open(p.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	*state = &p;
+	return p.fd < 0 ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+	struct place *p = *state;
+
+	(void)close(p->fd);
+	return fs_remove_tree(AT_FDCWD, p->path, NULL, NULL);
+}
+
+static void text_is_never_lost(void **state)
+{
+	CLEANUP_JSON json_t *plain = json_text("é\n\"");
+	CLEANUP_JSON json_t *bad = json_text("a\xff\xe2\x82z\xc3\xa9");
+	CLEANUP_JSON json_t *none = json_text(NULL);
+	CLEANUP_FREE char *dumped = json_dumps(bad, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+
+	assert_string_equal(json_string_value(plain), "é\n\"");
+	assert_string_equal(dumped, "\"a\\uFFFD\\uFFFD\\uFFFDz\\u00E9\"");
+	assert_true(json_is_null(none));
+}
+
+static void big_numbers_are_clamped(void **state)
+{
+	CLEANUP_JSON json_t *big = json_u64(UINT64_MAX);
+	CLEANUP_JSON json_t *small = json_u64(42);
+
+	assert_true(json_integer_value(big) == INT64_MAX);
+	assert_int_equal(json_integer_value(small), 42);
+}
+
+static void written_and_read(void **state)
+{
+	struct place *p = *state;
+	CLEANUP_JSON json_t *value = json_pack("{s:i, s:[s]}", "a", 1, "b", "x");
+	CLEANUP_JSON json_t *back = NULL;
+	CLEANUP_FREE char *text = NULL;
+	size_t length = 0;
+	struct err err = { 0 };
+
+	assert_int_equal(json_write_file(p->fd, "v.json", value, &err), 0);
+	assert_int_equal(fs_read_capped(p->fd, "v.json", 1000, &text, &length, &err), 0);
+	assert_string_equal(text, "{\n  \"a\": 1,\n  \"b\": [\n    \"x\"\n  ]\n}\n");
+	assert_int_equal(json_read_file(p->fd, "v.json", 1000, &back, &err), 0);
+	assert_true(json_equal(value, back));
+}
+
+static void mistakes_are_placed(void **state)
+{
+	static const struct {
+		const char *text, *where;
+	} cases[] = {
+		{ "{\n  \"a\": 1,\n  \"a\": 2\n}", "v.json:3:5: duplicate object key" },
+		{ "{\"a\": }", "v.json:1:7: " },
+		{ "{} x", "v.json:1:4: " },
+		{ "", "v.json:1:0: " },
+		{ "{\"a\": NaN}", "v.json:1:" },
+	};
+	struct place *p = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct err err = { 0 };
+		json_t *value = NULL;
+
+		assert_int_equal(fs_write_atomic(p->fd, "v.json", cases[i].text,
+						 strlen(cases[i].text), 0600, &err),
+				 0);
+		assert_int_equal(json_read_file(p->fd, "v.json", 1000, &value, &err), -EINVAL);
+		assert_null(value);
+		assert_int_equal(err.kind, ERR_CALLER);
+		if (strncmp(err.text, cases[i].where, strlen(cases[i].where)) != 0)
+			fail_msg("got '%s' where '%s' was due", err.text, cases[i].where);
+	}
+}
+
+static void size_and_absence(void **state)
+{
+	struct place *p = *state;
+	struct err err = { 0 };
+	json_t *value = NULL;
+
+	assert_int_equal(fs_write_atomic(p->fd, "v.json", "[1,2,3]", 7, 0600, &err), 0);
+	assert_int_equal(json_read_file(p->fd, "v.json", 6, &value, &err), -EFBIG);
+	assert_int_equal(json_read_file(p->fd, "none.json", 6, &value, &err), -ENOENT);
+	assert_null(value);
+	assert_int_equal(json_read_file(p->fd, "v.json", 7, &value, &err), 0);
+	json_decref(value);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(text_is_never_lost),
+		cmocka_unit_test(big_numbers_are_clamped),
+		cmocka_unit_test_setup_teardown(written_and_read, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(mistakes_are_placed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(size_and_absence, set_up, tear_down),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

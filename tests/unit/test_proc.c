@@ -1,0 +1,73 @@
+/* proc: statuses as from waitpid, signals by descriptor, the parent only while it is ours. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/proc.h"
+
+static void exit_status_and_reaping(void **state)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid == 0)
+		_exit(42);
+	CLEANUP_FD int fd = proc_pidfd_open(pid);
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	assert_int_equal(proc_wait(fd, &status), 0);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 42);
+	assert_int_equal(proc_wait(fd, &status), -ECHILD);
+	assert_int_equal(proc_signal(fd, SIGKILL), -ESRCH);
+}
+
+static void killed_by_signal(void **state)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	while (pid == 0)
+		(void)pause();
+	CLEANUP_FD int fd = proc_pidfd_open(pid);
+	assert_true(fd >= 0);
+	assert_int_equal(proc_signal(fd, SIGKILL), 0);
+	assert_int_equal(proc_wait(fd, &status), 0);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGKILL);
+}
+
+static void parent_or_nobody(void **state)
+{
+	pid_t self = getpid();
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid == 0) {
+		CLEANUP_FD int parent_fd = proc_parent_pidfd(self);
+		/* our own pid is alive, but is not our parent */
+		_exit(parent_fd >= 0 && proc_parent_pidfd(getpid()) == -ESRCH ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(proc_pidfd_open(-1), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(exit_status_and_reaping),
+		cmocka_unit_test(killed_by_signal),
+		cmocka_unit_test(parent_or_nobody),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -165,8 +165,6 @@ static int count_entry(struct count *c, const char *name)
 	}
 	if (S_ISDIR(st.st_mode))
 		return count_dir(c, name, &st);
-	if (st.st_dev != c->levels[c->depth - 1].dev)
-		return 0; /* a file mounted here; its inode belongs to another table */
 	if (st.st_nlink <= 1 || seen_add(&c->seen, st.st_ino))
 		add(c, &st);
 	return 0;

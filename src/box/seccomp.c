@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "seccomp_filter.h" /* made by mkfilter: filter_program, FILTER_DIGEST */
+#include "box/seccomp_filter.h" /* made by mkfilter: filter_program, FILTER_DIGEST */
 
 unsigned seccomp_length(void)
 {

@@ -34,9 +34,9 @@ struct usage {
 	uint64_t cpu_system_usec;
 	uint64_t throttled_usec;
 	uint64_t throttled_periods;
-	uint64_t pids;      /* now */
-	uint64_t pids_peak; /* v2 6.1+; elsewhere the largest sample */
-	uint64_t io_read_bytes;
+	uint64_t pids;          /* now */
+	uint64_t pids_peak;     /* v2 6.1+; elsewhere the largest sample */
+	uint64_t io_read_bytes; /* v1: blkio, which may count nothing (seen on 6.18) */
 	uint64_t io_write_bytes;
 	uint64_t oom_kills; /* processes the kernel killed for the memory limit */
 	uint64_t

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,26 +13,30 @@
 #define CALL_TIMEOUT_USEC (30ULL * 1000 * 1000)
 #define MANAGER           "org.freedesktop.systemd1"
 
-static int bus_load(struct bus *b, struct err *err)
+static bool bus_load(struct bus *b, struct err *err)
 {
 	b->library = dlopen("libsystemd.so.0", RTLD_NOW | RTLD_LOCAL);
-	if (!b->library)
-		return err_layer(
+	if (!b->library) {
+		(void)err_layer(
 			err, "memory",
-			"systemd owns the cgroup tree, and libsystemd.so.0 cannot be loaded (%s). "
-			"Remedy: apt-get install libsystemd0",
+			"systemd owns the cgroup tree, and libsystemd.so.0 cannot be loaded "
+			"(%s). Remedy: apt-get install libsystemd0",
 			dlerror());
-		/* POSIX gives data and function pointers one size; the copy says so to the compiler. */
+		return false;
+	}
+	/* POSIX gives data and function pointers one size; the copy says so to the compiler. */
 #define BUS_LOAD(name)                                                                             \
 	do {                                                                                       \
 		void *symbol = dlsym(b->library, "sd_bus_" #name);                                 \
-		if (!symbol)                                                                       \
-			return err_layer(err, "memory", "libsystemd.so.0 has no sd_bus_" #name);   \
+		if (!symbol) {                                                                     \
+			(void)err_layer(err, "memory", "libsystemd.so.0 has no sd_bus_" #name);    \
+			return false;                                                              \
+		}                                                                                  \
 		memcpy(&b->name, &symbol, sizeof(symbol));                                         \
 	} while (0);
 	BUS_FUNCTIONS(BUS_LOAD)
 #undef BUS_LOAD
-	return 0;
+	return true;
 }
 
 /* A login without a session's environment (cron, ssh with a plain shell, sudo -u) still has its manager here. */
@@ -49,9 +54,9 @@ static int open_user_by_path(struct bus *b)
 int bus_open(struct bus *ret, struct err *err)
 {
 	CLEANUP_BUS struct bus b = { 0 };
-	int r = bus_load(&b, err);
-	if (r < 0)
-		return r;
+	int r;
+	if (!bus_load(&b, err))
+		return -EOPNOTSUPP;
 	if (geteuid() == 0) {
 		r = b.open_system(&b.link);
 	} else {

@@ -84,7 +84,7 @@ struct cgroup2_caps {
 	char memory[32], cpu[48], pids[32];
 };
 void cgroup2_caps(const struct limits *limits, struct cgroup2_caps *ret);
-/* Kills all below dir_fd (children `names` are asked one by one where the kernel has no cgroup.kill). */
+/* Kills all in dir_fd and below it (without cgroup.kill: in it and in a scope's two children), waits until it is empty. */
 int cgroup2_kill(int dir_fd, uint64_t deadline_ns, struct err *err);
 
 /* For sweep and list: systemd's slice of PARENT, as a path below the v2 mount point, and the scope's name in it. Owned. */

@@ -117,7 +117,7 @@ static int mechanism_start(const struct scratch_request *request, struct scratch
 			return err_layer(
 				err, "disk",
 				"no sized filesystem for the working directory: %s. Remedy: "
-				"modprobe loop ext4, install e2fsprogs, or disk: watched",
+				"modprobe loop ext4, install e2fsprogs, or set disk.mechanism: watched",
 				why.text);
 	}
 	(void)snprintf(s->mechanism, sizeof(s->mechanism), "watched");
@@ -175,7 +175,7 @@ static int image_use(int dir_fd, struct scratch_use *ret)
 	if (fstatfs(dir_fd, &st) < 0)
 		return -errno;
 	uint64_t inodes = st.f_files - st.f_ffree;
-	uint64_t block = (uint64_t)st.f_bsize, margin = st.f_blocks * block / 64;
+	uint64_t block = (uint64_t)st.f_bsize, margin = st.f_blocks * block / 8;
 	if (margin < FULL_BYTES_MIN)
 		margin = FULL_BYTES_MIN;
 	if (margin > FULL_BYTES_MAX)

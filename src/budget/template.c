@@ -17,6 +17,7 @@
 #include "base/str.h"
 
 #define FEATURES "^has_journal,^resize_inode,sparse_super2"
+#define EXTENDED "lazy_itable_init=1,lazy_journal_init=1,nodiscard,num_backup_sb=0,root_owner=0:0"
 
 static int spawn_setup(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int error_fd)
 {
@@ -81,19 +82,8 @@ static int mkfs(const char *program, const char *features, const char *path, uin
 	CLEANUP_STRV struct strv argv = { 0 };
 	/* 4096: what the loop device is told too, so that one size fits both. lazy_itable_init: a sparse file is zero already.
 	 * num_backup_sb=0: nobody repairs this filesystem. */
-	static const char *const head[] = { "mkfs.ext4",
-					    "-q",
-					    "-F",
-					    "-b",
-					    "4096",
-					    "-I",
-					    "256",
-					    "-m",
-					    "0",
-					    "-E",
-					    "lazy_itable_init=1,lazy_journal_init=1,nodiscard,"
-					    "num_backup_sb=0,root_owner=0:0",
-					    "-O" };
+	static const char *const head[] = { "mkfs.ext4", "-q", "-F", "-b", "4096",   "-I",
+					    "256",       "-m", "0",  "-E", EXTENDED, "-O" };
 	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
 		strv_add(&argv, head[i]);
 	strv_add(&argv, features);

@@ -1,7 +1,5 @@
 /* What cgroup v1 has counted for a group. */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -66,14 +64,12 @@ static void read_io(int dir_fd, char buffer[GROUP_TEXT_MAX], struct usage *u)
 {
 	for (const char *line = group_text(dir_fd, "blkio.throttle.io_service_bytes", buffer);
 	     line && *line;) {
-		char kind[16];
-		uint64_t bytes = 0;
-		if (sscanf(line, "%*u:%*u %15s %" SCNu64, kind, &bytes) == 2) {
-			if (str_eq(kind, "Read"))
-				u->io_read_bytes += bytes;
-			if (str_eq(kind, "Write"))
-				u->io_write_bytes += bytes;
-		}
+		const char *kind = line + strcspn(line, " \n");
+		kind += *kind == ' ';
+		if (str_starts(kind, "Read "))
+			u->io_read_bytes += text_number(kind, "Read");
+		if (str_starts(kind, "Write "))
+			u->io_write_bytes += text_number(kind, "Write");
 		line = strchr(line, '\n');
 		line = line ? line + 1 : NULL;
 	}

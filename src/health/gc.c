@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "budget/budget.h"
 #include "budget/scratch.h"
+#include "collect/outputs.h"
 #include "keeper/record.h"
 #include "keeper/verdict.h"
 #include "spec/id.h"
@@ -68,12 +69,31 @@ static int remove_leftovers(const struct record *r, const struct traces *t, stru
 	return 0;
 }
 
+/* A collection that was cut off left its temporary tree in the run directory: never an output. */
+static int remove_partial(const struct record *r, struct err *err)
+{
+	CLEANUP_STRV struct strv names = { 0 };
+	CLEANUP_DIR DIR *dir =
+		fdopendir(openat(r->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	if (!dir)
+		return err_errno(err, "read the run directory of %s", r->id);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (str_starts(entry->d_name, OUTPUT_TEMP_PREFIX))
+			strv_add(&names, entry->d_name);
+	int e = 0;
+	for (size_t i = 0; e >= 0 && i < names.n; i++)
+		e = fs_remove_tree(r->dir_fd, names.v[i], NULL, err);
+	return e;
+}
+
 static int record_lost(struct record *r, const struct config *c, struct err *err)
 {
 	CLEANUP(traces_release) struct traces t = { 0 };
 	CLEANUP_STR struct str found = { 0 };
 	read_traces(r, c, &t);
 	int e = remove_leftovers(r, &t, &found, err);
+	if (e >= 0)
+		e = remove_partial(r, err);
 	if (e >= 0)
 		e = record_event(r, "lost", json_pack("{s:s}", "removed", str_text(&found)), err);
 	return e < 0 ? e : record_finish(r, verdict_lost_json(r->id, str_text(&found)), err);

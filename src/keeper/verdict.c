@@ -32,6 +32,17 @@ const char *cause_name(enum cause cause)
 	return names[cause];
 }
 
+const char *stop_name(enum stop stop)
+{
+	static const char *const names[STOP_COUNT_] = {
+		[STOP_NONE] = "none",    [STOP_DEADLINE] = "deadline",
+		[STOP_CPU] = "cpu time", [STOP_OOM] = "out of memory",
+		[STOP_DISK] = "disk",    [STOP_CANCEL] = "cancelled",
+		[STOP_SETUP] = "set-up", [STOP_RECORD] = "record",
+	};
+	return names[stop];
+}
+
 static void note(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void note(struct verdict *v, const char *format, ...)
 {
@@ -135,6 +146,7 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 		break;
 	case STOP_OOM:
 	case STOP_NONE:
+	case STOP_COUNT_:
 		break;
 	}
 }
@@ -228,6 +240,9 @@ static void add_remarks(const struct ending *e, struct verdict *v)
 		note(v, " Of its log, %s were dropped beyond the limit of %s.",
 		     size_text(e->log_dropped[0] + e->log_dropped[1]),
 		     size_text(limit(e, LIMIT_LOG)));
+	if (e->log_errno)
+		note(v, " Its log could not be written to the end: %s.",
+		     strerrordesc_np(e->log_errno));
 	if (e->usage.pids_limit_hits && v->cause != CAUSE_PIDS)
 		note(v, " It was refused %llu more processes (limit %llu).",
 		     (unsigned long long)e->usage.pids_limit_hits,

@@ -37,8 +37,10 @@ enum stop {
 	STOP_DISK,
 	STOP_CANCEL,
 	STOP_SETUP,
-	STOP_RECORD
+	STOP_RECORD,
+	STOP_COUNT_
 };
+const char *stop_name(enum stop stop);
 
 /* Everything that was seen of a run. */
 struct ending {
@@ -57,6 +59,7 @@ struct ending {
 	bool disk_full; /* seen at a limit */
 	char disk_mechanism[16];
 	uint64_t log_dropped[2];
+	int log_errno; /* the log could not be written */
 	bool output_over_cap;
 	const char *output_missing; /* pattern or NULL */
 	uint64_t outputs_refused;

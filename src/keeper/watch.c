@@ -15,6 +15,7 @@
 
 #define SAMPLE_NS    (1 * NS_PER_SEC)
 #define WATCHED_NS   (250 * NS_PER_MS) /* a directory that is only watched is looked at more often */
+#define OOM_LOOK_NS  (5 * NS_PER_MS)
 #define KILL_WAIT_NS (30 * NS_PER_SEC)
 
 enum { FD_INIT, FD_CONTROL, FD_OUT, FD_ERR, FD_OOM, FD_SIGNAL, FD_REPORT, FD_COUNT };
@@ -42,8 +43,8 @@ void watch_stop(struct keeping *k, enum stop stop)
 	uint64_t now = clock_monotonic_ns();
 	if (!again) {
 		k->ending.stop = stop;
-		(void)record_event(&k->record, "stopping", json_pack("{s:i}", "reason", (int)stop),
-				   NULL);
+		(void)record_event(&k->record, "stopping",
+				   json_pack("{s:s}", "reason", stop_name(stop)), NULL);
 	}
 	if (again || stop == STOP_OOM || stop == STOP_DISK || stop == STOP_RECORD) {
 		k->ending.forced = true;
@@ -122,6 +123,8 @@ static void on_clock(struct keeping *k, uint64_t now)
 	}
 	if (k->sample_at && now >= k->sample_at) {
 		sample(k, now);
+		if (k->ending.usage.oom_kills && k->ending.stop != STOP_OOM)
+			watch_stop(k, STOP_OOM);
 		if (cpu_ns && k->ending.usage.cpu_usec * 1000 >= cpu_ns &&
 		    k->ending.stop == STOP_NONE)
 			watch_stop(k, STOP_CPU);
@@ -167,9 +170,8 @@ static void on_stream(struct keeping *k, struct stream *s)
 {
 	uint64_t before = s->kept_bytes;
 	int r = stream_pump(s);
-	if (r < 0 && k->ending.stop == STOP_NONE) {
-		(void)err_set(&k->ending.setup, ERR_HOST, -r, "write the log: %s",
-			      strerrordesc_np(-r));
+	if (r < 0) {
+		k->ending.log_errno = -r;
 		(void)record_event(&k->record, "log-unwritable", NULL, NULL);
 	}
 	if (s->kept_bytes != before) {
@@ -182,10 +184,13 @@ static void on_oom(struct keeping *k)
 {
 	struct usage u;
 	k->budget->ops->oom_ack(k->budget);
-	if (k->budget->ops->read_usage(k->budget, &u, NULL) < 0 || u.oom_kills == 0)
+	if (k->budget->ops->read_usage(k->budget, &u, NULL) < 0)
 		return;
 	k->ending.usage = u;
-	if (k->ending.stop != STOP_OOM)
+	if (u.oom_kills ==
+	    0) /* v1 wakes us when the kernel begins to look for a victim: look again shortly */
+		k->sample_at = clock_monotonic_ns() + OOM_LOOK_NS;
+	else if (k->ending.stop != STOP_OOM)
 		watch_stop(k, STOP_OOM);
 }
 

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/path.h"
@@ -28,19 +30,37 @@ static int make_real(char **path, const char *what, struct err *err)
 	return 0;
 }
 
+/* As root the analysis has a uid of its own, so what it is shown must be readable for all: said now rather than by a puzzled
+ * analysis later. */
+static int check_readable(const char *path, const char *what, struct err *err)
+{
+	struct stat st;
+	if (stat(path, &st) < 0)
+		return err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, path,
+			       strerrordesc_np(errno));
+	mode_t need = S_ISDIR(st.st_mode) ? 0005 : 0004;
+	if (geteuid() != 0 || (st.st_mode & need) == need)
+		return 0;
+	return err_set(
+		err, ERR_CALLER, EACCES,
+		"%s: the analysis runs as a user of its own and could not read %s (mode %04o); allow it: chmod o+r%s %s",
+		what, path, (unsigned)st.st_mode & 07777, S_ISDIR(st.st_mode) ? "x" : "", path);
+}
+
+static int resolve_path(char **path, const char *what, struct err *err)
+{
+	int r = make_real(path, what, err);
+	return r < 0 ? r : check_readable(*path, what, err);
+}
+
 static int resolve_paths(struct analysis *a, struct err *err)
 {
-	for (size_t i = 0; i < a->code.n; i++) {
-		int r = make_real(&a->code.v[i], "code", err);
-		if (r < 0)
-			return r;
-	}
-	for (size_t i = 0; i < a->n_inputs; i++) {
-		int r = make_real(&a->inputs[i].path, a->inputs[i].origin, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	int r = 0;
+	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
+		r = resolve_path(&a->code.v[i], "code", err);
+	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
+		r = resolve_path(&a->inputs[i].path, a->inputs[i].origin, err);
+	return r;
 }
 
 static void pass_variables(const struct config *c, struct analysis *a)

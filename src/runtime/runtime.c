@@ -47,6 +47,7 @@ static void runtime_system(struct runtime *ret)
 		.interpreters = xcalloc(n, sizeof(struct interpreter)),
 		.n_interpreters = n,
 	};
+	pairs_set(&ret->env, "PYTHONUNBUFFERED", "1"); /* or a log would be seen only at the end */
 	for (size_t i = 0; i < n; i++)
 		ret->interpreters[i] = (struct interpreter){
 			.extension = xstrdup(system_interpreters[i].extension),

@@ -17,31 +17,34 @@
 #define SEC NS_PER_SEC
 
 const struct limit_info limit_infos[LIMIT_COUNT_] = {
-	[LIMIT_MEMORY] = { "memory", LIMIT_UNIT_SIZE, 2048 * MIB,
+	[LIMIT_MEMORY] = { "memory", LIMIT_UNIT_SIZE, 4 * MIB, 2048 * MIB,
 			   "memory of the whole box, shared memory and private /tmp included" },
-	[LIMIT_CPUS] = { "cpus", LIMIT_UNIT_CPUS, 1000, "processors it may use at once" },
-	[LIMIT_PIDS] = { "pids", LIMIT_UNIT_COUNT, 512, "processes and threads at once" },
-	[LIMIT_TIME] = { "time", LIMIT_UNIT_DURATION, 1800 * SEC, "wall-clock time" },
-	[LIMIT_CPU_TIME] = { "cpu_time", LIMIT_UNIT_DURATION, 0,
+	[LIMIT_CPUS] = { "cpus", LIMIT_UNIT_CPUS, 10, 1000, "processors it may use at once" },
+	[LIMIT_PIDS] = { "pids", LIMIT_UNIT_COUNT, 4, 512, "processes and threads at once" },
+	[LIMIT_TIME] = { "time", LIMIT_UNIT_DURATION, NS_PER_MS, 1800 * SEC, "wall-clock time" },
+	[LIMIT_CPU_TIME] = { "cpu_time", LIMIT_UNIT_DURATION, NS_PER_MS, 0,
 			     "processor time of all processes" },
-	[LIMIT_DISK] = { "disk", LIMIT_UNIT_SIZE, 4 * GIB, "bytes in the working directory" },
-	[LIMIT_INODES] = { "inodes", LIMIT_UNIT_COUNT, 200000, "files in the working directory" },
-	[LIMIT_LOG] = { "log", LIMIT_UNIT_SIZE, 16 * MIB,
+	[LIMIT_DISK] = { "disk", LIMIT_UNIT_SIZE, 4 * MIB, 4 * GIB,
+			 "bytes in the working directory" },
+	[LIMIT_INODES] = { "inodes", LIMIT_UNIT_COUNT, 64, 200000,
+			   "files in the working directory" },
+	[LIMIT_LOG] = { "log", LIMIT_UNIT_SIZE, 1, 16 * MIB,
 			"bytes kept of standard output and of standard error, each" },
-	[LIMIT_OPEN_FILES] = { "open_files", LIMIT_UNIT_COUNT, 1024, "open files of one process" },
-	[LIMIT_FILE_SIZE] = { "file_size", LIMIT_UNIT_SIZE, 0, "bytes of one file" },
-	[LIMIT_OUTPUT_SIZE] = { "output_size", LIMIT_UNIT_SIZE, 4 * GIB,
+	[LIMIT_OPEN_FILES] = { "open_files", LIMIT_UNIT_COUNT, 32, 1024,
+			       "open files of one process" },
+	[LIMIT_FILE_SIZE] = { "file_size", LIMIT_UNIT_SIZE, 1, 0, "bytes of one file" },
+	[LIMIT_OUTPUT_SIZE] = { "output_size", LIMIT_UNIT_SIZE, 1, 4 * GIB,
 				"bytes of all outputs together" },
-	[LIMIT_OUTPUT_COUNT] = { "output_count", LIMIT_UNIT_COUNT, 10000, "number of outputs" },
-	[LIMIT_GRACE] = { "grace", LIMIT_UNIT_DURATION, 5 * SEC,
+	[LIMIT_OUTPUT_COUNT] = { "output_count", LIMIT_UNIT_COUNT, 1, 10000, "number of outputs" },
+	[LIMIT_GRACE] = { "grace", LIMIT_UNIT_DURATION, NS_PER_MS, 5 * SEC,
 			  "time between SIGTERM and the kill" },
-	[LIMIT_WARN] = { "warn", LIMIT_UNIT_DURATION, 0,
+	[LIMIT_WARN] = { "warn", LIMIT_UNIT_DURATION, NS_PER_MS, 0,
 			 "time before the deadline at which the warning signal is sent" },
 };
 
-int limit_parse(enum limit_id id, const char *text, uint64_t *ret, struct err *err)
+static int parse_unit(enum limit_unit unit, const char *text, uint64_t *ret, struct err *err)
 {
-	switch (limit_infos[id].unit) {
+	switch (unit) {
 	case LIMIT_UNIT_SIZE:
 		return num_size(text, ret, err);
 	case LIMIT_UNIT_CPUS:
@@ -52,6 +55,22 @@ int limit_parse(enum limit_id id, const char *text, uint64_t *ret, struct err *e
 		return num_count(text, ret, err);
 	}
 	return -EINVAL;
+}
+
+int limit_parse(enum limit_id id, const char *text, uint64_t *ret, struct err *err)
+{
+	uint64_t value;
+	char least[32], shown[SHOW_ROOM];
+	int r = parse_unit(limit_infos[id].unit, text, &value, err);
+	if (r < 0)
+		return r;
+	if (value < limit_infos[id].minimum)
+		return err_set(err, ERR_CALLER, ERANGE,
+			       "'%s' is too little for %s: give at least %s",
+			       show_text(text, shown), limit_infos[id].key,
+			       limit_write(id, limit_infos[id].minimum, least, sizeof least));
+	*ret = value;
+	return 0;
 }
 
 char *limit_write(enum limit_id id, uint64_t value, char *buffer, size_t room)

@@ -34,6 +34,7 @@ enum limit_unit { LIMIT_UNIT_SIZE, LIMIT_UNIT_CPUS, LIMIT_UNIT_DURATION, LIMIT_U
 struct limit_info {
 	const char *key; /* in files and as --option: "memory", "cpu_time" (option "--cpu-time") */
 	enum limit_unit unit;
+	uint64_t minimum; /* below it a box could not even start */
 	uint64_t
 		built_in; /* the `default` profile; 0: no such limit unless asked (cpu_time, warn) */
 	const char *help;

@@ -44,8 +44,8 @@ def test_clean_tree_passes(tree, tool):
     ("spec__a_c", "#include <yaml.h>\n", "belongs in spec/yaml.c only"),
     ("keeper__a_c", "#include <linux/landlock.h>\n", "belongs in box/landlock.c"),
     ("cli__a_c", "#include <systemd/sd-bus.h>\n", "belongs in budget/bus.h"),
-    ("run__a_c", "int f(void)\n{\n\treturn fork();\n}\n", "src/run/a.c:3: fork"),
-    ("run__a_c", "int f(void)\n{\n\treturn syscall(SYS_clone3, 0, 0);\n}\n", "SYS_clone3"),
+    ("health__a_c", "int f(void)\n{\n\treturn fork();\n}\n", "src/health/a.c:3: fork"),
+    ("health__a_c", "int f(void)\n{\n\treturn syscall(SYS_clone3, 0, 0);\n}\n", "SYS_clone3"),
     ("other__a_c", "\n", "none of the folders"),
 ])
 def test_layout_faults_are_found(tree, place, text, fault):

@@ -1,0 +1,55 @@
+"""Fixtures of every layer that drives the real binary; the work is in lib/cupel.py."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
+
+import cupel as lib  # noqa: E402  pylint: disable=wrong-import-position
+
+
+def _user_namespaces():
+    """Why an ordinary user can have no box here; None if he can."""
+    def become():
+        os.setgroups([])
+        os.setresgid(lib.USER_ID, lib.USER_ID, lib.USER_ID)
+        os.setresuid(lib.USER_ID, lib.USER_ID, lib.USER_ID)
+    tried = subprocess.run(["unshare", "--user", "--map-root-user", "true"], preexec_fn=become,
+                           capture_output=True, text=True, check=False)
+    return None if tried.returncode == 0 else tried.stderr.strip()
+
+
+@pytest.fixture(scope="session")
+def callers():
+    """One caller of each kind for the whole session, made when first asked for."""
+    made = {}
+
+    def get(who):
+        if os.geteuid() != 0:
+            pytest.skip("root: the tests make groups and become other users")
+        if who == "user" and (why := _user_namespaces()):
+            pytest.skip(f"userns: {why}")
+        if who not in made:
+            made[who] = lib.Cupel(who)
+        return made[who]
+    yield get
+    for caller in made.values():
+        caller.close()
+
+
+@pytest.fixture(params=["root", "user"])
+def who(request):
+    return request.param
+
+
+@pytest.fixture
+def cupel(callers, who):
+    """The caller; whatever the test ran, no group of it may be left."""
+    caller = callers(who)
+    caller.configure()
+    yield caller
+    assert lib.wait_until(lambda: not caller.groups()), caller.groups()

@@ -1,0 +1,257 @@
+"""Drives the real binary for tests: a private home, a configuration and control groups of its own, as
+root or as an ordinary user, and nothing left behind.
+
+    box = Cupel("user")
+    result = box.run("--memory", "64M", "--", "/bin/true")
+    assert result.verdict["cause"] == "ok"
+    box.close()
+"""
+
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("CUPEL_BUILD", TESTS.parent / "build"))
+BINARY = pathlib.Path(os.environ.get("CUPEL", BUILD / "cupel"))
+PROBE = BUILD / "tests/escape/probe"
+
+# Nobody's on any sane host: not in /etc/passwd, below the range that runs of root are given.
+USER_ID = 12345
+# An emulated processor is ten times slower.
+SLOW = 10 if os.environ.get("CUPEL_TEST_VM") == "1" else 1
+RUN_LIMIT_S = 120 * SLOW
+
+_V1_CONTROLLERS = {"memory", "cpu", "cpuacct", "pids", "blkio"}
+_numbers = itertools.count(1)
+
+
+def cgroup_mounts():
+    """Where control groups are made here: the v2 tree if it limits memory, otherwise the v1 trees."""
+    v1, v2 = [], None
+    for line in pathlib.Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        place, _, kind = line.partition(" - ")
+        mount, fstype, options = place.split()[4], kind.split()[0], kind.split()[2].split(",")
+        if fstype == "cgroup2":
+            v2 = pathlib.Path(mount)
+        elif fstype == "cgroup" and _V1_CONTROLLERS & set(options):
+            v1.append(pathlib.Path(mount))
+    if v2 and "memory" in (v2 / "cgroup.controllers").read_text(encoding="utf-8").split():
+        return [], v2
+    return v1, None
+
+
+def wait_until(condition, limit_s=30 * SLOW):
+    """Waits for something no descriptor tells of. True as soon as it holds, False if it never did."""
+    end = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _remove_group(path):
+    for child in sorted(path.iterdir()) if path.is_dir() else []:
+        if child.is_dir():
+            _remove_group(child)
+
+    def gone():
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return False  # a member is being reaped
+        return True
+    assert wait_until(gone), f"{path} still has members"
+
+
+@dataclasses.dataclass
+class Result:
+    """What a `cupel run` left. `verdict` and the like are None if there is no such record."""
+    status: int
+    stdout: str
+    stderr: str
+    run_dir: pathlib.Path
+
+    def _json(self, name):
+        try:
+            return json.loads((self.run_dir / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+
+    @property
+    def verdict(self):
+        return self._json("verdict.json")
+
+    @property
+    def outputs(self):
+        return self._json("outputs.json")
+
+    @property
+    def receipt(self):
+        return self._json("receipt.json")
+
+    @property
+    def events(self):
+        lines = (self.run_dir / "events.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def log(self, name="stdout.log"):
+        return (self.run_dir / name).read_bytes()
+
+    @property
+    def cause(self):
+        """With everything there is to read when it is not the expected one."""
+        if self.verdict is None:
+            return f"no verdict: status {self.status}: {self.stderr}"
+        return self.verdict["cause"]
+
+
+class Cupel:
+    """One caller of cupel: `root` or `user`."""
+
+    def __init__(self, who="root", config=""):
+        assert os.geteuid() == 0, "needs root, to make groups and to become somebody else"
+        self.who = who
+        self.uid = 0 if who == "root" else USER_ID
+        self.name = f"cupel-test-{os.getpid()}-{next(_numbers)}"
+        # The binary is copied: a user may not reach the build, and it is to be his own.
+        self.base = pathlib.Path(tempfile.mkdtemp(prefix=self.name + "-"))
+        self.base.chmod(0o755)
+        self.home = self.base / "home"
+        self.dir = self.base / "cwd"
+        self.config = self.base / "cupel.yaml"
+        self.binary = self.base / "cupel"
+        self.probe = self.base / "probe"
+        self.dir.mkdir()
+        for source, copy in ((BINARY, self.binary), (PROBE, self.probe)):
+            if source.exists():
+                shutil.copy(source, copy)
+                copy.chmod(0o755)
+        self.trees, self._join = [], None
+        self._delegate()
+        self.parent = f"{self.name}/cupel"
+        self.configure(config)
+        for path in (self.base, self.dir, self.binary, self.probe):
+            if path.exists():
+                self.own(path)
+
+    def configure(self, text=""):
+        """The host's configuration for this caller: the groups, then `text`."""
+        self.config.write_text(f"cgroup: {{parent: {self.parent}}}\n{text}", encoding="utf-8")
+        self.own(self.config)
+
+    def own(self, path):
+        os.chown(path, self.uid, self.uid, follow_symlinks=False)
+        return path
+
+    def _delegate(self):
+        """Groups of our own, as an administrator would give them to a user."""
+        v1, v2 = cgroup_mounts()
+        for tree in [v2] if v2 else v1:
+            top = tree / self.name
+            for name in ("shell", "cupel"):
+                (top / name).mkdir(parents=True)
+            self.trees.append(top)
+        if v2:
+            for at in (v2, v2 / self.name):
+                (at / "cgroup.subtree_control").write_text("+memory +cpu +pids")
+            self._join = v2 / self.name / "shell/cgroup.procs"
+        for top in self.trees:
+            for folder, _, files in os.walk(top):
+                for path in [folder] + [os.path.join(folder, name) for name in files]:
+                    os.chown(path, self.uid, self.uid)
+
+    def _become(self):
+        if self._join:
+            self._join.write_text(str(os.getpid()), encoding="utf-8")
+        if self.uid:
+            os.setgroups([])
+            os.setresgid(self.uid, self.uid, self.uid)
+            os.setresuid(self.uid, self.uid, self.uid)
+
+    def environ(self, extra=None):
+        env = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8",
+               "HOME": str(self.dir), "CUPEL_HOME": str(self.home),
+               "CUPEL_CONFIG": str(self.config)}
+        for name in ("CUPEL_FAULT", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
+            if name in os.environ:
+                env[name] = os.environ[name]
+        return {**env, **(extra or {})}
+
+    def popen(self, *command, env=None, **options):
+        """Any program, as this caller would start it."""
+        options.setdefault("cwd", self.dir)
+        options.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.Popen([str(word) for word in command], env=self.environ(env),
+                                preexec_fn=self._become, **options)
+
+    def call(self, *command, env=None, limit_s=RUN_LIMIT_S, **options):
+        """Any program to its end: (status, stdout, stderr) with what is not UTF-8 replaced."""
+        with self.popen(*command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                        **options) as process:
+            try:
+                out, err = process.communicate(timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+
+    def new_id(self):
+        return f"t{os.getpid()}-{next(_numbers)}"
+
+    def run_dir(self, run_id):
+        return self.home / "runs" / run_id
+
+    def work_dir(self, run_id):
+        return pathlib.Path("/tmp") / f"scidex-analysis-{run_id}"
+
+    def run(self, *args, id=None, **options):
+        """`cupel run --quiet --id ID ARGS`, to its end."""
+        run_id = id or self.new_id()
+        status, out, err = self.call(self.binary, "run", "--quiet", "--id", run_id, *args,
+                                     **options)
+        return Result(status, out, err, self.run_dir(run_id))
+
+    def start(self, *args, id=None, **options):
+        """The same without waiting: (process, id)."""
+        run_id = id or self.new_id()
+        return self.popen(self.binary, "run", "--quiet", "--id", run_id, *args,
+                          **options), run_id
+
+    def probed(self, *args, options=(), **more):
+        """The probe's acts as the analysis: {act: answer}, and the result."""
+        result = self.run("--data", f"{self.probe}:probe", *options, "--", "data/probe", *args,
+                          **more)
+        return answers(result.stdout), result
+
+    def outside(self, *args, **options):
+        """The same acts by the same caller without a box: the control."""
+        _, out, _ = self.call(self.probe, *args, **options)
+        return answers(out)
+
+    def groups(self):
+        """What runs have left of groups: must be nothing."""
+        return [str(path) for top in self.trees for path in (top / "cupel").iterdir()
+                if path.is_dir()]
+
+    def close(self):
+        try:
+            for top in self.trees:
+                _remove_group(top)
+        finally:
+            shutil.rmtree(self.base, ignore_errors=True)
+
+
+def answers(text):
+    """`act answer` a line, as the probe prints them."""
+    pairs = (line.split(" ", 1) for line in text.splitlines() if " " in line)
+    return dict(pairs)

@@ -46,6 +46,25 @@ static _Noreturn void fail(int control_fd, const struct err *err)
 	_exit(1);
 }
 
+/* First of all: standard streams on 0, 1, 2, the control socket on 3, nothing else of the keeper's. With the keeper's own end of that
+ * socket open here too, its death would not be seen, and with its report open, whoever waits for it would wait for this process. */
+static int set_descriptors(struct entering *s, struct err *err)
+{
+	const struct box_entry *e = s->e;
+	int from[4] = { e->stdin_fd, e->stdout_fd, e->stderr_fd, e->control_fd };
+	for (int i = 0; i < 4; i++) { /* first out of the way of each other */
+		from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
+		if (from[i] < 0)
+			return err_errno(err, "move a descriptor");
+	}
+	for (int i = 0; i < 4; i++)
+		if (dup3(from[i], i, i == CONTROL_FD ? O_CLOEXEC : 0) < 0 && errno != EINVAL)
+			return err_errno(err, "place descriptor %d", i);
+	if (close_range(CONTROL_FD + 1, ~0U, 0) < 0)
+		return err_errno(err, "close all other descriptors");
+	return 0;
+}
+
 /* The caller's arguments and environment lie on the stack of every copy of the keeper, one string after the other; the analysis
  * would find them in /proc/1/cmdline and, but for its being undumpable, /proc/1/environ. */
 static int wipe_caller(struct entering *s, struct err *err)
@@ -107,7 +126,7 @@ static int wait_for(int control_fd, enum box_cmd_kind kind, struct err *err)
 
 static int wait_attached(struct entering *s, struct err *err)
 {
-	return wait_for(s->e->control_fd, BOX_CMD_ATTACHED, err);
+	return wait_for(CONTROL_FD, BOX_CMD_ATTACHED, err);
 }
 
 /* Mounts were made with the powers of the outer user namespace. In a mount namespace that belongs to an inner one they are
@@ -167,20 +186,10 @@ static int set_process(struct entering *s, struct err *err)
 	return caps_drop_all(err);
 }
 
-/* Standard streams on 0, 1, 2, the control socket on 3, nothing else: not even what a library might have opened. */
-static int set_descriptors(struct entering *s, struct err *err)
+/* Whatever setting up opened, or a library might have. */
+static int close_rest(struct entering *s, struct err *err)
 {
-	const struct box_entry *e = s->e;
-	int from[4] = { e->stdin_fd, e->stdout_fd, e->stderr_fd, e->control_fd };
 	root_release(&s->root);
-	for (int i = 0; i < 4; i++) { /* first out of the way of each other */
-		from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
-		if (from[i] < 0)
-			return err_errno(err, "move a descriptor");
-	}
-	for (int i = 0; i < 4; i++)
-		if (dup3(from[i], i, i == CONTROL_FD ? O_CLOEXEC : 0) < 0 && errno != EINVAL)
-			return err_errno(err, "place descriptor %d", i);
 	if (close_range(CONTROL_FD + 1, ~0U, 0) < 0)
 		return err_errno(err, "close all other descriptors");
 	return 0;
@@ -210,9 +219,10 @@ typedef int entering_step(struct entering *, struct err *);
 
 _Noreturn void box_enter(const struct box_entry *e)
 {
-	static entering_step *const steps[] = { wipe_caller, map_first_user,  make_root,
-						make_names,  wait_attached,   lock_in,
-						set_process, set_descriptors, confine };
+	static entering_step *const steps[] = { set_descriptors, wipe_caller, map_first_user,
+						make_root,       make_names,  wait_attached,
+						lock_in,         set_process, close_rest,
+						confine };
 	struct entering state = { .e = e, .root = { .root_fd = -1, .proc_fd = -1 } };
 	struct err err = { 0 };
 	int control_fd = e->control_fd;

@@ -7,12 +7,16 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/loop.h>
+#include <linux/magic.h>
+#include <linux/major.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
 #include "base/fs.h"
@@ -116,22 +120,21 @@ static int copy_data(int from_fd, int to_fd, off_t size)
 }
 
 /* The loop driver refuses a block size that the file's filesystem does not support, so there is a second try without. */
-static int loop_configure(int loop_fd, int file_fd, uint32_t flags)
+static int loop_configure(int loop_fd, int file_fd)
 {
 	struct loop_config config = { .fd = (uint32_t)file_fd, .block_size = BLOCK };
-	config.info.lo_flags = LO_FLAGS_AUTOCLEAR | flags;
+	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
 	(void)snprintf((char *)config.info.lo_file_name, LO_NAME_SIZE, "cupel-scratch");
 	if (ioctl(loop_fd, LOOP_CONFIGURE, &config) == 0)
 		return 0;
 	if (errno != EINVAL)
 		return -errno;
 	config.block_size = 0;
-	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
 	return ioctl(loop_fd, LOOP_CONFIGURE, &config) == 0 ? 0 : -errno;
 }
 
 /* Finds a free device and takes it; somebody else may be quicker between the two, so this is tried again. */
-static int loop_attach(int file_fd, uint32_t flags, char ret_device[32], struct err *err)
+static int loop_attach(int file_fd, char ret_device[32], struct err *err)
 {
 	CLEANUP_FD int control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	if (control_fd < 0)
@@ -143,7 +146,7 @@ static int loop_attach(int file_fd, uint32_t flags, char ret_device[32], struct 
 			return err_errno(err, "find a free loop device");
 		(void)snprintf(ret_device, 32, "/dev/loop%d", number);
 		CLEANUP_FD int loop_fd = open(ret_device, O_RDWR | O_CLOEXEC);
-		r = loop_fd < 0 ? -errno : loop_configure(loop_fd, file_fd, flags);
+		r = loop_fd < 0 ? -errno : loop_configure(loop_fd, file_fd);
 		if (r == 0)
 			return take_fd(&loop_fd);
 	}
@@ -166,10 +169,10 @@ static int mount_device(const char *device, struct err *err)
 	return mount_fd < 0 ? err_errno(err, "fsmount %s", device) : mount_fd;
 }
 
-static int device_mount(int file_fd, uint32_t flags, struct err *err)
+static int device_mount(int file_fd, struct err *err)
 {
 	char device[32];
-	CLEANUP_FD int loop_fd = loop_attach(file_fd, flags, device, err);
+	CLEANUP_FD int loop_fd = loop_attach(file_fd, device, err);
 	return loop_fd < 0 ? loop_fd : mount_device(device, err);
 }
 
@@ -190,8 +193,26 @@ int image_mount(const struct image_request *request, struct err *err)
 	int r = copy_data(template_fd, file_fd, (off_t)bytes);
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "copy the template to %s: %s", dir, strerror(-r));
-	/* Direct I/O keeps the bytes from being cached twice. overlayfs lets the driver believe in it even where the
-	 * filesystem below cannot do it, and then every read fails: so once more without. */
-	r = device_mount(file_fd, LO_FLAGS_DIRECT_IO, err);
-	return r == -EIO ? device_mount(file_fd, 0, err) : r;
+	return device_mount(file_fd, err);
+}
+
+/* overlayfs lets the loop driver believe in direct I/O even where the filesystem below cannot do it, and then every read fails: so
+ * only where it is known to work. */
+static bool direct_works(const char *directory)
+{
+	struct statfs st;
+	return statfs(directory, &st) == 0 &&
+	       (st.f_type == EXT4_SUPER_MAGIC || st.f_type == XFS_SUPER_MAGIC);
+}
+
+void image_settle(const char *home, int dir_fd)
+{
+	struct stat st;
+	char device[32];
+	if (!direct_works(home) || fstat(dir_fd, &st) < 0 || major(st.st_dev) != LOOP_MAJOR)
+		return;
+	(void)snprintf(device, sizeof device, "/dev/loop%u", minor(st.st_dev));
+	CLEANUP_FD int loop_fd = open(device, O_RDWR | O_CLOEXEC);
+	if (loop_fd >= 0)
+		(void)ioctl(loop_fd, LOOP_SET_DIRECT_IO, 1UL); /* refused: as fast as it was */
 }

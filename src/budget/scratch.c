@@ -82,7 +82,7 @@ static int image_place(const struct scratch_request *request, int dir_fd, struct
 	CLEANUP_FD int inside_fd = openat(mount_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (inside_fd < 0)
 		return err_errno(err, "open the image's root");
-	if (unlinkat(inside_fd, "lost+found", AT_REMOVEDIR) < 0)
+	if (unlinkat(inside_fd, "lost+found", AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return err_errno(err, "remove the image's lost+found");
 	int r = dir_own(inside_fd, request->owner_uid, request->owner_gid, 0700);
 	if (r < 0)
@@ -277,4 +277,10 @@ int scratch_sweep(const char *path, struct fs_removed *ret, struct err *err)
 	s.mounted = s.dir_fd >= 0 && is_mount_root(s.dir_fd);
 	int r = scratch_remove(&s, ret, err);
 	return r < 0 ? r : 1;
+}
+
+void scratch_settle(const struct scratch *s, const char *home)
+{
+	if (s->mounted)
+		image_settle(home, s->dir_fd);
 }

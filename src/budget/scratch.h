@@ -51,6 +51,9 @@ struct scratch_use {
 /* Image: statfs, microseconds. Watched: walks by descriptor. Updates the peaks. */
 int scratch_measure(struct scratch *s, struct scratch_use *ret);
 
+/* To be called once, a moment after the start: a longer run gets the arrangement that suits it. */
+void scratch_settle(const struct scratch *s, const char *home);
+
 /* Unmounts (image) and removes; `ret` counts files and bytes and what remained (0 on success). */
 int scratch_remove(struct scratch *s, struct fs_removed *ret, struct err *err);
 void scratch_release(struct scratch *s); /* closes descriptors; removes nothing */

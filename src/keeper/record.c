@@ -239,8 +239,11 @@ static int sync_files(const struct record *r, struct err *err)
 					     "outputs.json", "usage.jsonl" };
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		CLEANUP_FD int fd = fs_open_beneath(r->dir_fd, names[i], O_RDONLY | O_CLOEXEC, 0);
+		struct stat st;
 		if (fd == -ENOENT)
 			continue;
+		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size == 0)
+			continue; /* nothing in it that could be lost */
 		if (fd < 0 || fdatasync(fd) < 0)
 			return err_errno(err, "sync %s", names[i]);
 	}

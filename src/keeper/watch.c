@@ -122,6 +122,9 @@ static void on_clock(struct keeping *k, uint64_t now)
 		kill_box(k);
 	}
 	if (k->sample_at && now >= k->sample_at) {
+		if (!k->settled)
+			scratch_settle(&k->scratch, k->q->config->home);
+		k->settled = true;
 		sample(k, now);
 		if (k->ending.usage.oom_kills && k->ending.stop != STOP_OOM)
 			watch_stop(k, STOP_OOM);

@@ -24,6 +24,7 @@ struct keeping {
 	int usage_fd;             /* owned; usage.jsonl */
 	uint64_t started_ns;
 	uint64_t warn_at, end_at, kill_at, sample_at; /* monotonic; 0: not set */
+	bool settled;                                 /* the run has lasted longer than a moment */
 	int report_fd;                                /* owned; -1 once nobody listens */
 	struct ending ending;
 };

@@ -10,6 +10,8 @@
 #include "base/path.h"
 #include "box/landlock.h"
 
+#define CPUINFO_MAX 65536
+
 /* What programs need of /etc and nothing that is a secret or a service's: no shadow, no ssl/private, no
  * ssh, no passwords of anything. passwd, group, hosts and the like are made for the box instead. */
 static const char *const etc_names[] = {
@@ -84,6 +86,18 @@ static void free_links(struct host_link *links, size_t n)
 	free(links);
 }
 
+/* Enough for the cpus an analysis usually gets; a block is about 1.5 KiB. */
+static char *read_cpuinfo(void)
+{
+	char *text = xcalloc(1, CPUINFO_MAX);
+	CLEANUP_FD int fd = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+	for (ssize_t n = 1; fd >= 0 && n > 0 && length < CPUINFO_MAX - 1;
+	     length += (size_t)(n > 0 ? n : 0))
+		n = read(fd, text + length, CPUINFO_MAX - 1 - length);
+	return text;
+}
+
 int host_read(struct host *ret, struct err *err)
 {
 	struct host h = { .uid = geteuid(), .gid = getegid() };
@@ -93,6 +107,7 @@ int host_read(struct host *ret, struct err *err)
 	if (sched_getaffinity(0, sizeof h.cpus, &h.cpus) < 0)
 		return err_errno(err, "read the cpus this process may use");
 	h.n_cpus = CPU_COUNT(&h.cpus);
+	h.cpuinfo = read_cpuinfo();
 	h.landlock_abi = landlock_abi();
 	h.kernel = xstrdup(uname(&name) == 0 ? name.release : "unknown");
 	h.resolv_conf = path_real("/etc/resolv.conf");
@@ -112,6 +127,7 @@ void host_release(struct host *h)
 	free_links(h->links, h->n_links);
 	free_links(h->etc, h->n_etc);
 	free(h->kernel);
+	free(h->cpuinfo);
 	free(h->resolv_conf);
 	strv_release(&h->devices);
 	*h = (struct host){ 0 };

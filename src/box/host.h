@@ -27,7 +27,8 @@ struct host {
 	struct strv devices; /* of null zero full random urandom, those there are */
 	cpu_set_t cpus;      /* that this process may use */
 	int n_cpus;
-	char *kernel; /* owned; release */
+	char *cpuinfo; /* owned; the first blocks of /proc/cpuinfo, "" if it can't be read */
+	char *kernel;  /* owned; release */
 };
 
 void host_release(struct host *h);

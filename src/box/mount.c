@@ -197,19 +197,24 @@ static int do_proc(struct root *root, const struct step *s)
 	return r < 0 ? r : attach(shown_fd, root->root_fd, relative(s->target));
 }
 
-static int do_mask(const struct root *root, const struct step *s)
+/* A file or directory of the box itself over another, read-only. */
+static int cover(const struct root *root, const char *source, const char *target)
 {
-	struct stat st;
-	if (fstatat(root->root_fd, relative(s->target), &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	const char *source = S_ISDIR(st.st_mode) ? EMPTY_DIR : EMPTY_FILE;
 	CLEANUP_FD int fd = open_tree(root->root_fd, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	int r = set_attributes(
 		fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
 		0);
-	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
+	return r < 0 ? r : attach(fd, root->root_fd, target);
+}
+
+static int do_mask(const struct root *root, const struct step *s)
+{
+	struct stat st;
+	if (fstatat(root->root_fd, relative(s->target), &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return cover(root, S_ISDIR(st.st_mode) ? EMPTY_DIR : EMPTY_FILE, relative(s->target));
 }
 
 static int do_file(const struct root *root, const struct step *s)
@@ -258,6 +263,8 @@ static int do_step(struct root *root, const struct step *s, const struct root_re
 		return do_link(root, s);
 	case STEP_MASK:
 		return do_mask(root, s);
+	case STEP_COVER:
+		return cover(root, relative(s->source), relative(s->target));
 	case STEP_SEAL:
 		return do_seal(root, s);
 	}

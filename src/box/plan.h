@@ -31,6 +31,7 @@ enum step_kind {
 	STEP_FILE,   /* a file with `source` as its content */
 	STEP_LINK,   /* a symbolic link to `source` */
 	STEP_MASK,   /* an empty file or directory over what is there; skipped where nothing is */
+	STEP_COVER,  /* `source`, a file made before inside the box, over what is there */
 	STEP_SEAL,   /* the mount at `target` becomes read-only: all mount points are made */
 };
 

@@ -1,4 +1,6 @@
 /* The private root of a box: small, read-only, made for it. */
+#include <string.h>
+
 #include "box/plan_parts.h"
 
 /* Kernel-wide views that tell of the host or let it be changed. A box's procfs is mounted read-only as a whole;
@@ -99,13 +101,30 @@ static void plan_sys(struct plan *p)
 	}
 }
 
-static void plan_proc(struct plan *p)
+/* R and libuv count the blocks of /proc/cpuinfo: as many as the budget has cpus. Left alone where the host's facts hold fewer. */
+static void plan_cpuinfo(const struct plan_request *q, struct plan *p)
+{
+	const char *end = q->host->cpuinfo;
+	int blocks = 0;
+	while (end && blocks < p->n_cpus && (end = strstr(end, "\n\n"))) {
+		end += 2;
+		blocks++;
+	}
+	if (!end || !blocks || p->n_cpus == q->host->n_cpus)
+		return;
+	CLEANUP_FREE char *text = xstrndup(q->host->cpuinfo, (size_t)(end - q->host->cpuinfo));
+	plan_file(p, "/run/cupel/cpuinfo", text);
+	plan_step(p, STEP_COVER, "/proc/cpuinfo", "/run/cupel/cpuinfo");
+}
+
+static void plan_proc(const struct plan_request *q, struct plan *p)
 {
 	plan_step(p, STEP_PROC, "/proc", NULL);
 	for (size_t i = 0; i < sizeof proc_masks / sizeof *proc_masks; i++) {
 		CLEANUP_FREE char *path = xasprintf("/proc/%s", proc_masks[i]);
 		plan_step(p, STEP_MASK, path, NULL);
 	}
+	plan_cpuinfo(q, p);
 }
 
 void plan_root(const struct plan_request *q, struct plan *p)
@@ -116,7 +135,7 @@ void plan_root(const struct plan_request *q, struct plan *p)
 	plan_etc(q, p);
 	plan_dev(q, p);
 	plan_sys(p);
-	plan_proc(p);
+	plan_proc(q, p);
 	plan_dir(p, "/run");
 	plan_dir(p, "/home");
 	plan_dir(p, "/var/lib");

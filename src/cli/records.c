@@ -4,9 +4,10 @@
 #include <stdio.h>
 
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "cli/simple.h"
-#include "spec/id.h"
+#include "health/gc.h"
 #include "view/runs_view.h"
 
 static int begin(const struct command *self, int argc, char **argv, int n_operands,
@@ -16,7 +17,14 @@ static int begin(const struct command *self, int argc, char **argv, int n_operan
 	int r = cli_parse(self, argc, argv, args, rest, err);
 	if (r >= 0 && argc - rest->first != n_operands)
 		r = err_caller(err, "usage: cupel %s %s", self->name, self->usage);
-	return r < 0 ? r : config_read(&(struct config_where){ 0 }, config, err);
+	if (r >= 0)
+		r = config_read(&(struct config_where){ 0 }, config, err);
+	/* So that a run whose keeper died is shown as what it is. What can't be swept is no reason not to look. */
+	struct gc_report report;
+	struct err ignored;
+	if (r >= 0 && gc_sweep(config, &report, &ignored) < 0)
+		log_warning("%s", ignored.text);
+	return r;
 }
 
 static void print_json(const json_t *value)

@@ -19,6 +19,8 @@
 #include "keeper/uids.h"
 #include "keeper/watch.h"
 
+#define FIRST_SAMPLE_NS (20 * NS_PER_MS)
+
 struct keeper_state {
 	struct keeping k;
 	struct uid_lease lease;
@@ -177,7 +179,7 @@ static int go(struct keeper_state *s, struct err *err)
 	k->started_ns = clock_monotonic_ns();
 	s->started_real_ns = clock_real_ns();
 	k->end_at = k->started_ns + l->at[LIMIT_TIME].value;
-	k->sample_at = k->started_ns + 100 * NS_PER_MS;
+	k->sample_at = k->started_ns + FIRST_SAMPLE_NS;
 	if (k->q->analysis->warn_signal && l->at[LIMIT_WARN].value &&
 	    l->at[LIMIT_WARN].value < l->at[LIMIT_TIME].value)
 		k->warn_at = k->end_at - l->at[LIMIT_WARN].value;
@@ -209,7 +211,7 @@ static void read_end(struct keeper_state *s)
 	struct usage u;
 	s->ended_real_ns = clock_real_ns();
 	if (k->budget && k->budget->ops->read_usage(k->budget, &u, NULL) >= 0)
-		k->ending.usage = u;
+		watch_note_usage(k, &u);
 	if (k->has_scratch && scratch_measure(&k->scratch, &disk) >= 0 && disk.full)
 		k->ending.disk_full = true;
 	k->ending.disk_peak_bytes = k->scratch.peak_bytes;

@@ -54,7 +54,8 @@ struct ending {
 	bool exited;         /* wait_status is known */
 	int wait_status;
 	uint64_t wall_ns;
-	struct usage usage;
+	struct usage
+		usage; /* at the end; what is only known while it lives (anon, file, shmem) is the largest seen */
 	uint64_t disk_peak_bytes, disk_peak_inodes;
 	bool disk_full; /* seen at a limit */
 	char disk_mechanism[16];

@@ -58,13 +58,30 @@ void watch_stop(struct keeping *k, enum stop stop)
 	k->kill_at = now + k->q->plan->limits.at[LIMIT_GRACE].value;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+void watch_note_usage(struct keeping *k, const struct usage *now)
+{
+	const struct usage before = k->ending.usage;
+	struct usage *u = &k->ending.usage;
+	*u = *now;
+	u->mem_anon_bytes = larger(u->mem_anon_bytes, before.mem_anon_bytes);
+	u->mem_file_bytes = larger(u->mem_file_bytes, before.mem_file_bytes);
+	u->mem_shmem_bytes = larger(u->mem_shmem_bytes, before.mem_shmem_bytes);
+	u->mem_peak_bytes = larger(u->mem_peak_bytes, before.mem_peak_bytes);
+	u->pids_peak = larger(u->pids_peak, before.pids_peak);
+}
+
 static void sample(struct keeping *k, uint64_t now)
 {
 	struct usage u;
 	struct scratch_use disk = { 0 };
 	if (k->budget->ops->read_usage(k->budget, &u, NULL) < 0)
 		return;
-	k->ending.usage = u;
+	watch_note_usage(k, &u);
 	if (scratch_measure(&k->scratch, &disk) >= 0 && disk.full) {
 		k->ending.disk_full = true;
 		if (str_eq(k->scratch.mechanism, "watched") && k->ending.stop == STOP_NONE)
@@ -93,6 +110,9 @@ static void sample(struct keeping *k, uint64_t now)
 static uint64_t next_sample(const struct keeping *k, uint64_t now)
 {
 	uint64_t wait = str_eq(k->scratch.mechanism, "watched") ? WATCHED_NS : SAMPLE_NS;
+	uint64_t age = now - k->started_ns;
+	wait = age < wait ? age
+			  : wait; /* denser at the start, so that a short run has samples too */
 	uint64_t cpu_ns = k->q->plan->limits.at[LIMIT_CPU_TIME].value;
 	uint64_t used_ns = k->ending.usage.cpu_usec * 1000;
 	if (cpu_ns && used_ns < cpu_ns) {
@@ -189,7 +209,7 @@ static void on_oom(struct keeping *k)
 	k->budget->ops->oom_ack(k->budget);
 	if (k->budget->ops->read_usage(k->budget, &u, NULL) < 0)
 		return;
-	k->ending.usage = u;
+	watch_note_usage(k, &u);
 	if (u.oom_kills ==
 	    0) /* v1 wakes us when the kernel begins to look for a victim: look again shortly */
 		k->sample_at = clock_monotonic_ns() + OOM_LOOK_NS;

@@ -1,0 +1,85 @@
+"""What must hold around every run, however it ended: nothing of it is left on the host but its
+record, and the record's chain of events is whole."""
+
+import hashlib
+import json
+import os
+import pathlib
+
+import cupel as lib
+
+ZEROS = "0" * 64
+
+
+def _read(path):
+    try:
+        return pathlib.Path(path).read_bytes()
+    except OSError:
+        return b""  # gone meanwhile
+
+
+def _is_ours(pid, caller):
+    try:
+        if os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)") == str(caller.binary):
+            return True
+    except OSError:
+        return False  # a kernel thread, or gone
+    return (f"/{caller.name}/cupel/".encode() in _read(f"/proc/{pid}/cgroup")
+            or f"CUPEL_WORK_DIR=/tmp/scidex-analysis-t{os.getpid()}-".encode()
+            in _read(f"/proc/{pid}/environ"))
+
+
+def processes(caller):
+    """Keepers, inits and analyses of this caller that still live (a zombie is its parent's)."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        state = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        if state and state[0] != b"Z" and _is_ours(pid, caller):
+            found.append(f"process {pid} {_read(f'/proc/{pid}/comm').decode().strip()}")
+    return found
+
+
+def _mounts(caller):
+    marks = (f"/scidex-analysis-t{os.getpid()}-", str(caller.base))
+    return [f"mount {line}" for line in _read("/proc/self/mountinfo").decode().splitlines()
+            if any(mark in line for mark in marks)]
+
+
+def _loops(caller):
+    backing = (path / "loop/backing_file" for path in pathlib.Path("/sys/block").glob("loop*"))
+    return [f"loop {path.parent.parent.name}" for path in backing
+            if str(caller.base).encode() in _read(path)]
+
+
+def _files(caller):
+    work = pathlib.Path("/tmp").glob(f"scidex-analysis-t{os.getpid()}-*")
+    tmp = (caller.home / "tmp").glob("*") if (caller.home / "tmp").is_dir() else ()
+    half = (caller.home / "cache").glob(".*") if (caller.home / "cache").is_dir() else ()
+    active = (caller.home / "active").glob("*") if (caller.home / "active").is_dir() else ()
+    return [f"file {path}" for group in (work, tmp, half, active) for path in group]
+
+
+def leftovers(caller):
+    """Everything of this caller's runs on the host that is not a record; must be nothing. One run of
+    it at a time: what a running one has is not left over."""
+    return (processes(caller) + [f"group {group}" for group in caller.groups()]
+            + _mounts(caller) + _loops(caller) + _files(caller))
+
+
+def assert_nothing_left(caller):
+    """The kernel frees a loop device and reaps a namespace in its own time."""
+    lib.wait_until(lambda: not leftovers(caller), 10 * lib.SLOW)
+    assert leftovers(caller) == []
+
+
+def assert_chain(run_dir):
+    """Each line carries the sha256 of the one before, whatever that one holds."""
+    lines = (run_dir / "events.jsonl").read_bytes().split(b"\n")
+    assert lines.pop() == b"", "the last line is torn"
+    before = ZEROS
+    for number, line in enumerate(lines, 1):
+        event = json.loads(line)
+        assert event["n"] == number
+        assert event["prev"] == before, f"the chain is broken before line {number}"
+        before = hashlib.sha256(line).hexdigest()
+    return [json.loads(line)["event"] for line in lines]

@@ -1,7 +1,10 @@
 /* cupel COMMAND ... */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/str.h"
@@ -64,8 +67,21 @@ static int unknown_command(const char *name)
 	return cli_fail(&err);
 }
 
+/* What a careless caller may have left us: closed standard streams, whose numbers our own files would then get, and an ignored
+ * SIGCHLD, with which no child could be waited for. */
+static void tidy_inheritance(void)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO)
+		fd = open("/dev/null", O_RDWR); /* stays open: it stands for the missing stream */
+	if (fd >= 0)
+		(void)close(fd);
+	(void)signal(SIGCHLD, SIG_DFL);
+}
+
 int main(int argc, char **argv)
 {
+	tidy_inheritance();
 	if (argc < 2) {
 		overview(stderr);
 		return 2;

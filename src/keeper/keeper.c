@@ -296,13 +296,13 @@ static void clean(struct keeper_state *s)
 	if (!k->has_scratch)
 		return;
 	int r = scratch_remove(&k->scratch, &removed, &err);
-	(void)record_event(&k->record, "removed",
-			   json_pack("{s:s,s:o,s:o,s:o,s:o,s:o}", "path", k->q->plan->work_dir,
-				     "files", json_u64(removed.files), "dirs",
-				     json_u64(removed.dirs), "bytes", json_u64(removed.bytes),
-				     "remained", json_u64(removed.remained), "error",
-				     r < 0 ? json_text(err.text) : json_null()),
-			   NULL);
+	(void)record_event(
+		&k->record, "removed",
+		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "path", json_text(k->q->plan->work_dir),
+			  "files", json_u64(removed.files), "dirs", json_u64(removed.dirs), "bytes",
+			  json_u64(removed.bytes), "remained", json_u64(removed.remained), "error",
+			  r < 0 ? json_text(err.text) : json_null()),
+		NULL);
 }
 
 /* The last step: from here on the run is complete. */

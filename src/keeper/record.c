@@ -22,6 +22,15 @@ int record_home(const char *home, struct err *err)
 	CLEANUP_FD int home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (home_fd < 0)
 		return err_errno(err, "open %s", home);
+	struct stat st;
+	if (fstat(home_fd, &st) < 0)
+		return err_errno(err, "look at %s", home);
+	if ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 022))
+		return err_set(
+			err, ERR_CALLER, EPERM,
+			"%s must belong to you and be writable for nobody else: its records could be exchanged; chmod go-w it, or "
+			"name another home in CUPEL_HOME",
+			home);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (mkdirat(home_fd, names[i], 0700) < 0 && errno != EEXIST)
 			return err_errno(err, "make %s/%s", home, names[i]);

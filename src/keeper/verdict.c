@@ -88,13 +88,15 @@ static void decide_oom(const struct ending *e, struct verdict *v)
 	v->cause = CAUSE_OOM;
 	v->signal = SIGKILL;
 	v->exit_status = 137;
-	if (own_memory_limit(e))
+	if (own_memory_limit(e)) {
 		note(v,
-		     "The analysis needed more than its %s of memory and was ended by the kernel (peak %s, of it %s in files under /tmp and /dev/shm). "
-		     "Try --memory %s, or process the data in smaller pieces.",
-		     size_text(memory), size_text(e->usage.mem_peak_bytes),
-		     size_text(e->usage.mem_shmem_bytes), suggestion);
-	else
+		     "The analysis needed more than its %s of memory and was ended by the kernel (peak %s",
+		     size_text(memory), size_text(e->usage.mem_peak_bytes));
+		if (e->usage.mem_shmem_bytes)
+			note(v, ", of it %s in files under /tmp and /dev/shm",
+			     size_text(e->usage.mem_shmem_bytes));
+		note(v, "). Try --memory %s, or process the data in smaller pieces.", suggestion);
+	} else
 		note(v,
 		     "The kernel ended the analysis for memory at a peak of %s, below its own limit of %s: all runs together had reached "
 		     "their common limit. Run fewer at a time, or raise 'aggregate: memory' in cupel.yaml.",

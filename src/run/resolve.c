@@ -47,19 +47,24 @@ static int check_readable(const char *path, const char *what, struct err *err)
 		what, path, (unsigned)st.st_mode & 07777, S_ISDIR(st.st_mode) ? "x" : "", path);
 }
 
-static int resolve_path(char **path, const char *what, struct err *err)
-{
-	int r = make_real(path, what, err);
-	return r < 0 ? r : check_readable(*path, what, err);
-}
-
 static int resolve_paths(struct analysis *a, struct err *err)
 {
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
-		r = resolve_path(&a->code.v[i], "code", err);
+		r = make_real(&a->code.v[i], "code", err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
-		r = resolve_path(&a->inputs[i].path, a->inputs[i].origin, err);
+		r = make_real(&a->inputs[i].path, a->inputs[i].origin, err);
+	return r;
+}
+
+/* After planning, which refuses what must not be shown at all: nobody is to be told to open that to everyone. */
+static int check_paths(const struct analysis *a, struct err *err)
+{
+	int r = 0;
+	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
+		r = check_readable(a->code.v[i], "code", err);
+	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
+		r = check_readable(a->inputs[i].path, a->inputs[i].origin, err);
 	return r;
 }
 
@@ -147,7 +152,8 @@ static int resolve(const struct config *c, struct analysis *a, struct resolved *
 		.data_entries = &entries,
 		.deadline_unix = (clock_real_ns() + r->limits.at[LIMIT_TIME].value) / NS_PER_SEC,
 	};
-	return plan_make(&request, &r->plan, err);
+	e = plan_make(&request, &r->plan, err);
+	return e < 0 ? e : check_paths(a, err);
 }
 
 int run_resolve(const struct config *config, struct analysis *analysis, struct resolved *ret,

@@ -149,7 +149,7 @@ static int start_keeper(struct following *f, struct err *err)
 	return 0;
 }
 
-static int conclude(const struct following *f, int *ret_exit_status, struct err *err)
+static int conclude(struct following *f, int *ret_exit_status, struct err *err)
 {
 	switch (f->last.kind) {
 	case KEEPER_MSG_ENDED:
@@ -164,6 +164,10 @@ static int conclude(const struct following *f, int *ret_exit_status, struct err 
 	}
 	struct gc_report report;
 	int r = gc_sweep(f->q->config, &report, err);
+	if (r >= 0 && !open_run(f))
+		r = err_set(
+			err, ERR_HOST, ECHILD,
+			"the keeper was killed before it had recorded anything; nothing was started");
 	*ret_exit_status = 128 + SIGKILL;
 	return r;
 }

@@ -17,13 +17,23 @@
 
 #include "probe.h"
 
-/* family, type; netlink takes the type's place as its protocol */
+/* family, type/protocol */
+static int protocol_of(const char *text)
+{
+	const char *slash = text ? strchr(text, '/') : NULL;
+	return slash ? (int)number(slash + 1) : 0;
+}
+
 static int open_socket(const char *a, const char *b)
 {
-	int family = (int)number(a), word = (int)number(b);
-	if (family == AF_NETLINK)
-		return answer_fd(socket(family, SOCK_RAW | SOCK_CLOEXEC, word));
-	return answer_fd(socket(family, word | SOCK_CLOEXEC, 0));
+	return answer_fd(socket((int)number(a), (int)number(b) | SOCK_CLOEXEC, protocol_of(b)));
+}
+
+static int open_pair(const char *a, const char *b)
+{
+	int fds[2];
+	return answer(
+		socketpair((int)number(a), (int)number(b) | SOCK_CLOEXEC, protocol_of(b), fds));
 }
 
 static int connect_to(int family, int type, const void *address, socklen_t length)
@@ -136,6 +146,7 @@ static int ipc_remove(const char *a, const char *b)
 
 const struct act talk_acts[] = {
 	{ "socket", open_socket },
+	{ "socketpair", open_pair },
 	{ "tcp4", tcp4 },
 	{ "tcp6", tcp6 },
 	{ "route", route },

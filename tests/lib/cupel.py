@@ -29,6 +29,11 @@ SLOW = 10 if os.environ.get("CUPEL_TEST_VM") == "1" else 1
 RUN_LIMIT_S = 120 * SLOW
 
 _V1_CONTROLLERS = {"memory", "cpu", "cpuacct", "pids", "blkio"}
+# Acts of the probe that change what their paths name, and those that are only for a box.
+_CHANGES = {"create", "truncate", "unlink", "rename", "link", "mkdir", "mknod", "mknod-block", "chmod",
+            "chown", "chown-root", "touch", "setxattr", "write", "append"}
+_NEVER_OUTSIDE = {"fork-bomb", "use-processes", "use-threads", "use-heap", "use-log", "use-sysv",
+                  "use-pipes", "daemon", "stopped", "stubborn", "umount", "mount-bind", "remount"}
 _numbers = itertools.count(1)
 
 
@@ -235,8 +240,19 @@ class Cupel:
 
     def outside(self, *args, **options):
         """The same acts by the same caller without a box: the control."""
+        for act in args:
+            self._check_harmless(act)
         _, out, _ = self.call(self.probe, *args, **options)
         return answers(out)
+
+    def _check_harmless(self, act):
+        """Outside nothing holds an act back: it may change only what is this caller's own."""
+        name, _, words = act.partition("=")
+        if name in _CHANGES:
+            for path in words.split(","):
+                assert path.startswith(f"{self.base}/"), f"{act} would change the host"
+        assert name not in _NEVER_OUTSIDE, f"{act} is not for the host"
+        assert name != "kill" or words.endswith(",0"), f"{act} would hit a process of the host"
 
     def groups(self):
         """What runs have left of groups: must be nothing."""

@@ -172,7 +172,7 @@ static int count_entry(struct count *c, const char *name)
 
 static int count_tree(struct count *c, uint64_t max_bytes, uint64_t max_inodes)
 {
-	while (c->depth > 0) {
+	while (c->depth > 0 && c->dir) {
 		errno = 0;
 		const struct dirent *entry = readdir(c->dir);
 		if (!entry && errno != 0 && errno != ENOENT)

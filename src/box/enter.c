@@ -69,7 +69,6 @@ static int set_descriptors(struct entering *s, struct err *err)
  * would find them in /proc/1/cmdline and, but for its being undumpable, /proc/1/environ. */
 static int wipe_caller(struct entering *s, struct err *err)
 {
-	extern char **environ;
 	char *start = program_invocation_name;
 	char *end = start + strlen(start) + 1;
 	for (char **v = environ; v && *v; v++)

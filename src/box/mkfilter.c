@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stddef.h>
@@ -58,7 +59,7 @@ static const char *const allowed[] = {
 	"signalfd", "signalfd4", "eventfd", "eventfd2", "poll", "ppoll", "pselect6", "epoll_create", "epoll_create1",
 	"epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2",
 	/* sockets (which families: below) and System V / POSIX IPC, which have a namespace of their own */
-	"socketpair", "bind", "listen", "accept", "accept4", "connect", "getsockname", "getpeername", "sendto",
+	"bind", "listen", "accept", "accept4", "connect", "getsockname", "getpeername", "sendto",
 	"recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg", "shutdown", "setsockopt", "getsockopt", "shmget",
 	"shmat", "shmctl", "shmdt", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl",
 	"mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr",
@@ -113,8 +114,9 @@ static void rules_for_personality(scmp_filter_ctx ctx)
 
 /* Calls that are judged by an argument come first, written by hand: libseccomp has no way to say "anything but these two",
  * and its comparisons look at 64 bits where the kernel looks at 32. Clone: no namespace (clone3 hides its flags in memory:
- * ENOSYS, libc falls back to clone). Sockets: unix, IPv4, IPv6, and the routing socket, which name look-ups ask for the
- * box's own addresses. Ioctl: nothing types into a terminal (TIOCSTI, TIOCLINUX). */
+ * ENOSYS, libc falls back to clone). Sockets: unix, TCP and UDP over IPv4 and IPv6, and the routing socket, which name
+ * look-ups ask for the box's own addresses; asking for any other family or protocol makes the host load its module.
+ * Ioctl: nothing types into a terminal (TIOCSTI, TIOCLINUX). */
 #define LOAD(field)        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define IF_EQ(k, yes, no)  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, k, yes, no)
 #define IF_SET(k, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, k, yes, no)
@@ -124,7 +126,7 @@ static size_t write_prelude(struct sock_filter *out)
 {
 	const struct sock_filter prelude[] = {
 		LOAD(arch),
-		IF_EQ(seccomp_arch_native(), 0, 22), /* past the end: the general part judges it */
+		IF_EQ(seccomp_arch_native(), 0, 32), /* past the end: the general part judges it */
 		LOAD(nr),
 		IF_EQ((unsigned)SCMP_SYS(ioctl), 0, 5),
 		LOAD(args[1]),
@@ -137,16 +139,26 @@ static size_t write_prelude(struct sock_filter *out)
 		IF_SET(NAMESPACE_FLAGS, 1, 0),
 		ANSWER(SECCOMP_RET_ALLOW),
 		ANSWER(SECCOMP_RET_ERRNO | EPERM),
-		IF_EQ((unsigned)SCMP_SYS(socket), 0, 9),
+		IF_EQ((unsigned)SCMP_SYS(socketpair), 0, 2),
 		LOAD(args[0]),
-		IF_EQ(AF_UNIX, 5, 0),
+		IF_EQ(AF_UNIX, 14, 15),
+		IF_EQ((unsigned)SCMP_SYS(socket), 0, 16),
+		LOAD(args[0]),
+		IF_EQ(AF_UNIX, 11, 0),
 		IF_EQ(AF_INET, 4, 0),
 		IF_EQ(AF_INET6, 3, 0),
-		IF_EQ(AF_NETLINK, 0, 3),
+		IF_EQ(AF_NETLINK, 0, 9),
 		LOAD(args[2]),
-		IF_EQ(0, 0, 1),
+		IF_EQ(0, 6, 7),
+		LOAD(args[1]),
+		IF_SET(0xc, 6, 0), /* beyond stream, datagram and raw */
+		LOAD(args[2]),
+		IF_EQ(0, 2, 0),
+		IF_EQ(IPPROTO_TCP, 1, 0),
+		IF_EQ(IPPROTO_UDP, 0, 2),
 		ANSWER(SECCOMP_RET_ALLOW),
 		ANSWER(SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+		ANSWER(SECCOMP_RET_ERRNO | EPROTONOSUPPORT),
 	};
 	memcpy(out, prelude, sizeof prelude);
 	return sizeof prelude / sizeof *prelude;

@@ -19,8 +19,9 @@ static uint64_t status_number(const char *status, const char *key, int base)
 static void status_ids(const char *status, const char *key, uint32_t ret[4])
 {
 	const char *at = strstr(status, key);
-	if (!at || sscanf(at + strlen(key), "%u %u %u %u", &ret[0], &ret[1], &ret[2], &ret[3]) != 4)
-		memset(ret, 0, 4 * sizeof *ret); /* root: never what was planned */
+	char *end = (char *)at + (at ? strlen(key) : 0);
+	for (int i = 0; i < 4; i++) /* without the key all are 0, root: never what was planned */
+		ret[i] = at ? (uint32_t)strtoul(end, &end, 10) : 0;
 }
 
 static int read_own_namespaces(struct box_outside *o, struct err *err)

@@ -23,12 +23,13 @@
 #include "base/str.h"
 #include "budget/template.h"
 
-#define BLOCK        4096u
-#define INODE_SIZE   256u
-#define IMAGE_MAX    (UINT64_C(1) << 44)
-#define LOOP_TRIES   64
-#define COPY_CHUNK   65536
-#define COPY_AT_ONCE (1u << 30)
+#define BLOCK             4096u
+#define INODE_SIZE        256u
+#define IMAGE_MAX         (UINT64_C(1) << 44)
+#define LOOP_TRIES        64
+#define TEMPLATE_DATA_MAX (256 << 20) /* of 16 TiB it is 130 MiB */
+#define COPY_CHUNK        65536
+#define COPY_AT_ONCE      (1u << 30)
 
 /* On top of what the analysis may write come the inode tables and the blocks that ext4 holds back from everybody for its own
  * bookkeeping: a fiftieth, at most 4096 of them (ext4_calculate_resv_clusters). Everything else that ext4 needs is taken from
@@ -104,6 +105,7 @@ static int copy_data(int from_fd, int to_fd, off_t size)
 {
 	if (ftruncate(to_fd, size) < 0)
 		return -errno;
+	off_t copied = 0;
 	for (off_t at = 0; at < size;) {
 		off_t data = lseek(from_fd, at, SEEK_DATA);
 		if (data < 0)
@@ -111,6 +113,9 @@ static int copy_data(int from_fd, int to_fd, off_t size)
 		off_t hole = lseek(from_fd, data, SEEK_HOLE);
 		if (hole < 0)
 			return -errno;
+		copied += hole - data;
+		if (copied > TEMPLATE_DATA_MAX)
+			return -EFBIG; /* a filesystem that does not tell holes from data */
 		int r = copy_range(from_fd, to_fd, data, hole);
 		if (r < 0)
 			return r;

@@ -81,6 +81,15 @@ static int open_events(struct record *r, int flags, struct err *err)
 				: 0;
 }
 
+/* The entry that was locked for an id which a complete run has: nothing is going on under it. */
+static void drop_entry(const struct record *r, const char *run)
+{
+	CLEANUP_FREE char *verdict = xasprintf("%s/verdict.json", run);
+	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);
+	if (faccessat(r->home_fd, verdict, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		(void)unlinkat(r->home_fd, active, 0);
+}
+
 static int claim(struct record *r, const char *home, const struct record_traces *traces,
 		 struct err *err)
 {
@@ -99,6 +108,7 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 	if (mkdirat(r->home_fd, run, 0700) < 0) {
 		if (errno != EEXIST)
 			return err_errno(err, "make %s/%s", home, run);
+		drop_entry(r, run);
 		return err_set(
 			err, ERR_CALLER, EEXIST,
 			"the id '%s' was used before and its record is kept in %s/%s; choose another",

@@ -15,5 +15,5 @@ struct status {
 
 bool status_wanted(void);
 /* As struct run_viewer wants them: `data` is a struct status. */
-void status_sample(void *data, const struct keeper_msg *sample);
+void status_sample(void *data, const struct keeper_msg *msg);
 void status_clear(void *data);

@@ -82,17 +82,17 @@ static int mount_old(const char *a, const char *b)
 
 static int mount_bind(const char *a, const char *b)
 {
-	return answer(mount(a, b, NULL, MS_BIND, NULL));
+	return answer(mount(a ? a : "/no-such", b ? b : "/no-such", NULL, MS_BIND, NULL));
 }
 
 static int mount_remount(const char *a, const char *b)
 {
-	return answer(mount(NULL, a, NULL, MS_REMOUNT | MS_BIND, NULL));
+	return answer(mount(NULL, a ? a : "/no-such", NULL, MS_REMOUNT | MS_BIND, NULL));
 }
 
 static int unmount(const char *a, const char *b)
 {
-	return answer(umount2(a, MNT_DETACH));
+	return answer(umount2(a ? a : "/no-such", MNT_DETACH));
 }
 
 static int pivot(const char *a, const char *b)
@@ -194,8 +194,7 @@ static int clock_adjust(const char *a, const char *b)
 static int real_time(const char *a, const char *b)
 {
 	struct sched_param param = { .sched_priority = 1 };
-	int r = answer(sched_setscheduler(0, SCHED_FIFO, &param));
-	return r;
+	return answer(sched_setscheduler(0, SCHED_FIFO, &param));
 }
 
 static int nice_up(const char *a, const char *b)

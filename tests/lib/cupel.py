@@ -33,7 +33,8 @@ _V1_CONTROLLERS = {"memory", "cpu", "cpuacct", "pids", "blkio"}
 _CHANGES = {"create", "truncate", "unlink", "rename", "link", "mkdir", "mknod", "mknod-block", "chmod",
             "chown", "chown-root", "touch", "setxattr", "write", "append"}
 _NEVER_OUTSIDE = {"fork-bomb", "use-processes", "use-threads", "use-heap", "use-log", "use-sysv",
-                  "use-pipes", "daemon", "stopped", "stubborn", "umount", "mount-bind", "remount"}
+                  "use-pipes", "daemon", "stopped", "stubborn"}
+_ONLY_WITHOUT_PATH = {"umount", "mount-bind", "remount"}
 _numbers = itertools.count(1)
 
 
@@ -252,6 +253,7 @@ class Cupel:
             for path in words.split(","):
                 assert path.startswith(f"{self.base}/"), f"{act} would change the host"
         assert name not in _NEVER_OUTSIDE, f"{act} is not for the host"
+        assert name not in _ONLY_WITHOUT_PATH or not words, f"{act} is not for the host"
         assert name != "kill" or words.endswith(",0"), f"{act} would hit a process of the host"
 
     def groups(self):

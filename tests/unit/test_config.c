@@ -343,16 +343,16 @@ static void limits_rise_in_priority(void **state)
 	struct limits runtime = { 0 }, l = { 0 };
 	struct err err = { 0 };
 
-	put(h->etc, "profiles: {big: {memory: 8G, disk: 9G, pids: 1, log: 1M}}\n"
-		    "defaults: {profile: big, limits: {pids: 3, log: 3M}}\n");
+	put(h->etc, "profiles: {big: {memory: 8G, disk: 9G, pids: 11, log: 1M}}\n"
+		    "defaults: {profile: big, limits: {pids: 13, log: 3M}}\n");
 	read_ok(h, &c);
 	limits_set(&runtime, LIMIT_DISK, 5ULL << 30, "runtime");
-	limits_set(&runtime, LIMIT_PIDS, 2, "runtime");
+	limits_set(&runtime, LIMIT_PIDS, 12, "runtime");
 	limits_set(&a.limits, LIMIT_LOG, 4096, "--log");
 	assert_int_equal(config_limits(&c, &runtime, &a, &l, &err), 0);
 	assert_int_equal(l.at[LIMIT_MEMORY].value, 8ULL << 30);
 	assert_int_equal(l.at[LIMIT_DISK].value, 5ULL << 30);
-	assert_int_equal(l.at[LIMIT_PIDS].value, 3);
+	assert_int_equal(l.at[LIMIT_PIDS].value, 13);
 	assert_int_equal(l.at[LIMIT_LOG].value, 4096);
 	assert_int_equal(l.at[LIMIT_TIME].value, 1800 * NS_PER_SEC); /* big starts from default */
 	a.profile = xstrdup("notebook");

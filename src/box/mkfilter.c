@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,7 +49,7 @@ static const char *const allowed[] = {
 	"futex_waitv", "futex_wake", "futex_wait", "futex_requeue", "rseq", "sched_yield", "sched_setaffinity",
 	"sched_getaffinity", "sched_setparam", "sched_getparam", "sched_setscheduler", "sched_getscheduler",
 	"sched_get_priority_max", "sched_get_priority_min", "sched_rr_get_interval", "sched_setattr", "sched_getattr",
-	"getpriority", "setpriority", "ioprio_get", "ioprio_set", "getrlimit", "setrlimit", "prlimit64", "getrusage",
+	"getpriority", "setpriority", "ioprio_get", "ioprio_set", "getrlimit", "getrusage",
 	"times", "getcpu", "pidfd_open", "pidfd_send_signal", "restart_syscall", "seccomp", "landlock_create_ruleset",
 	"landlock_add_rule", "landlock_restrict_self",
 	/* signals and time */
@@ -116,8 +117,11 @@ static void rules_for_personality(scmp_filter_ctx ctx)
  * and its comparisons look at 64 bits where the kernel looks at 32. Clone: no namespace (clone3 hides its flags in memory:
  * ENOSYS, libc falls back to clone). Sockets: unix, TCP and UDP over IPv4 and IPv6, and the routing socket, which name
  * look-ups ask for the box's own addresses; asking for any other family or protocol makes the host load its module.
- * Ioctl: nothing types into a terminal (TIOCSTI, TIOCLINUX). */
-#define LOAD(field)        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+ * Ioctl: nothing types into a terminal (TIOCSTI, TIOCLINUX). Limits: that of core dumps stays as it is (plan.c says why);
+ * whoever sets it, mostly to have none, is told that it worked. */
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define LOAD_UPPER(field)                                                                          \
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field) + 4)
 #define IF_EQ(k, yes, no)  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, k, yes, no)
 #define IF_SET(k, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, k, yes, no)
 #define ANSWER(action)     BPF_STMT(BPF_RET | BPF_K, action)
@@ -126,7 +130,7 @@ static size_t write_prelude(struct sock_filter *out)
 {
 	const struct sock_filter prelude[] = {
 		LOAD(arch),
-		IF_EQ(seccomp_arch_native(), 0, 32), /* past the end: the general part judges it */
+		IF_EQ(seccomp_arch_native(), 0, 46), /* past the end: the general part judges it */
 		LOAD(nr),
 		IF_EQ((unsigned)SCMP_SYS(ioctl), 0, 5),
 		LOAD(args[1]),
@@ -139,6 +143,20 @@ static size_t write_prelude(struct sock_filter *out)
 		IF_SET(NAMESPACE_FLAGS, 1, 0),
 		ANSWER(SECCOMP_RET_ALLOW),
 		ANSWER(SECCOMP_RET_ERRNO | EPERM),
+		IF_EQ((unsigned)SCMP_SYS(prlimit64), 0, 8),
+		LOAD(args[1]),
+		IF_EQ(RLIMIT_CORE, 0, 4),
+		LOAD(args[2]),
+		IF_EQ(0, 0, 3),
+		LOAD_UPPER(args[2]),
+		IF_EQ(0, 0, 1),
+		ANSWER(SECCOMP_RET_ALLOW),
+		ANSWER(SECCOMP_RET_ERRNO),
+		IF_EQ((unsigned)SCMP_SYS(setrlimit), 0, 4),
+		LOAD(args[0]),
+		IF_EQ(RLIMIT_CORE, 1, 0),
+		ANSWER(SECCOMP_RET_ALLOW),
+		ANSWER(SECCOMP_RET_ERRNO),
 		IF_EQ((unsigned)SCMP_SYS(socketpair), 0, 2),
 		LOAD(args[0]),
 		IF_EQ(AF_UNIX, 14, 15),

@@ -52,7 +52,9 @@ static void plan_rlimits(const struct limits *l, struct plan *p)
 {
 	uint64_t file = l->at[LIMIT_FILE_SIZE].value ? l->at[LIMIT_FILE_SIZE].value
 						     : l->at[LIMIT_DISK].value;
-	plan_rlimit(p, RLIMIT_CORE, "core", 0);
+	/* Not 0: a core handler (core_pattern with a pipe) runs as the host's root whatever the limit, except at this one, which
+	 * the kernel keeps for telling its own helpers from others. As a size it is too small for any core file. */
+	plan_rlimit(p, RLIMIT_CORE, "core", 1);
 	plan_rlimit(p, RLIMIT_NOFILE, "nofile", l->at[LIMIT_OPEN_FILES].value);
 	plan_rlimit(p, RLIMIT_FSIZE, "fsize", file);
 	plan_rlimit(p, RLIMIT_RTPRIO, "rtprio", 0);

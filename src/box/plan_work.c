@@ -2,8 +2,19 @@
 #include "box/plan_parts.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/path.h"
+
+/* HOME/runs/ID/outputs or something in it. By component: an id, or the home itself, may have that word too. */
+static bool is_output(const char *home, const char *path)
+{
+	CLEANUP_FREE char *runs = path_join(home, "runs");
+	if (!path_within(path, runs) || str_eq(path, runs))
+		return false;
+	const char *below_id = strchr(path + strlen(runs) + 1, '/');
+	return below_id && path_within(below_id, "/outputs");
+}
 
 /* An analysis reads what it is shown, so what must not be seen is refused here, whichever of the two
  * lies inside the other. A run's collected outputs may be the input of another. */
@@ -17,9 +28,7 @@ static int check_shown(const struct plan_request *q, const char *path, const cha
 				err, ERR_CALLER, EPERM,
 				"%s: %s would show the protected path %s; give a narrower one",
 				origin, path, c->protect.v[i]);
-	CLEANUP_FREE char *runs = path_join(c->home, "runs");
-	bool is_output = path_within(path, runs) && strstr(path, "/outputs");
-	if (path_within(c->home, path) || (path_within(path, c->home) && !is_output))
+	if (path_within(c->home, path) || (path_within(path, c->home) && !is_output(c->home, path)))
 		return err_set(err, ERR_CALLER, EPERM,
 			       "%s: %s would show cupel's own records in %s; give a narrower one",
 			       origin, path, c->home);

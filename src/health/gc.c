@@ -29,13 +29,12 @@ static void traces_release(struct traces *t)
 	cleanup_free(&t->cgroup_parent);
 }
 
-/* What the keeper noted when it took the id; a crash of the host may have torn the note, then the configuration tells. */
+/* What the keeper noted when it took the id; a crash of the host may have torn the note, then the configuration tells. Read through
+ * the locked descriptor: closing another one of the same file would end the lock. */
 static void read_traces(const struct record *r, const struct config *c, struct traces *ret)
 {
-	CLEANUP_FREE char *path = xasprintf("active/%s", r->id);
-	CLEANUP_FREE char *text = NULL;
-	size_t length = 0;
-	if (fs_read_capped(r->home_fd, path, TRACES_MAX, &text, &length, NULL) >= 0) {
+	CLEANUP_FREE char *text = xcalloc(1, TRACES_MAX + 1);
+	if (pread(r->active_fd, text, TRACES_MAX, 0) > 0) {
 		char *second = strchr(text, '\n');
 		char *end = second ? strchr(second + 1, '\n') : NULL;
 		if (end && text[0] == '/') {
@@ -110,8 +109,6 @@ static void sweep_one(const struct config *c, const char *id, struct gc_report *
 		return;
 	}
 	if (e == -ENOENT) { /* the keeper died between its lock and the run directory */
-		CLEANUP_FREE char *entry = xasprintf("%s/active/%s", c->home, id);
-		(void)unlink(entry);
 		report->cleared++;
 		return;
 	}

@@ -38,7 +38,8 @@ int record_home(const char *home, struct err *err);
 /* Takes the id: -EEXIST (caller) if it is in use or was used before. From here on gc would find the run. */
 int record_claim(const char *home, const char *id, const struct record_traces *traces,
 		 struct record *ret, struct err *err);
-/* gc: takes over the directory of a dead run; -EAGAIN if its keeper lives, -ENOENT if there is no run directory. */
+/* gc: takes over the directory of a dead run; -EAGAIN if its keeper lives, -ENOENT if there is no run directory
+ * (an entry that was left without one is then gone). */
 int record_adopt(const char *home, const char *id, struct record *ret, struct err *err);
 void record_release(struct record *r);
 

@@ -86,7 +86,8 @@ static void decide_oom(const struct ending *e, struct verdict *v)
 	(void)num_write_size(more / (64 << 20) * (64 << 20) + (64 << 20), suggestion,
 			     sizeof suggestion);
 	v->cause = CAUSE_OOM;
-	v->signal = SIGKILL;
+	v->signal = v->exit_code < 0 ? SIGKILL
+				     : 0; /* a worker was killed, and the rest ended itself */
 	v->exit_status = 137;
 	if (own_memory_limit(e)) {
 		note(v,

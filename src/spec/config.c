@@ -182,22 +182,33 @@ static int project_settle(struct config_layer *layer, struct err *err)
 	return project_dir(layer, layer->project_docs, "docs", &c->project_docs, err);
 }
 
-/* What one file protects stays protected, whatever later files say. */
-static int protect_settle(struct config_layer *layer, struct err *err)
+static void protect_add(struct config_layer *layer, const char *path, const char *origin)
 {
 	struct config *c = layer->config;
+	CLEANUP_FREE char *key = xasprintf("protect.%zu", c->protect.n);
+
+	if (strv_has(&c->protect, path))
+		return;
+	pairs_set(layer->origins, key, origin);
+	strv_add(&c->protect, path);
+}
+
+/* What one file protects stays protected, whatever later files say. A path that leads through a link is
+ * protected by both its names: what is to be shown comes with its links resolved. */
+static int protect_settle(struct config_layer *layer, struct err *err)
+{
+	const struct config *c = layer->config;
 	const char *base = layer->source == CONFIG_PROJECT ? c->project_root : layer->directory;
 
 	for (size_t i = 0; i < layer->protect.n; i++) {
 		CLEANUP_FREE char *path = path_normal(base, layer->protect.v[i]);
-		CLEANUP_FREE char *key = xasprintf("protect.%zu", c->protect.n);
+		CLEANUP_FREE char *real = path ? path_real(path) : NULL;
 		if (!path)
 			return err_caller(err, "%s: a protected path is not usable; correct it",
 					  layer->protect_at.v[i]);
-		if (strv_has(&c->protect, path))
-			continue;
-		pairs_set(layer->origins, key, layer->protect_at.v[i]);
-		strv_take(&c->protect, take_ptr(path));
+		protect_add(layer, path, layer->protect_at.v[i]);
+		if (real)
+			protect_add(layer, real, layer->protect_at.v[i]);
 	}
 	return 0;
 }
@@ -272,6 +283,12 @@ int config_read(const struct config_where *where, struct config *ret, struct err
 	r = home_settle(where, &c, &origins, err);
 	if (r < 0)
 		return r;
+	/* Inputs are compared with it, and they come with their links resolved. */
+	char *real_home = path_real(c.home);
+	if (real_home) {
+		free(c.home);
+		c.home = real_home;
+	}
 	config_values_fill(&c, &origins);
 	*ret = c;
 	c = (struct config){ 0 };

@@ -67,7 +67,6 @@ REFUSED = {
     "setgid-0": ("EINVAL", "ok"),
     "setgroups": ("EPERM", "ok"),
     "no-new-privs": ("1", "0"),
-    "core-limit": ("EPERM", ANSWERED),
     "unknown-call": ("ENOSYS", "ENOSYS"),
     **({"iopl": ("EPERM", ANSWERED), "modify_ldt": ("EPERM", "ok"),
         "x32": ("signal SYS", ANSWERED), "i386": ("signal SYS", ANSWERED)} if X86 else {}),
@@ -155,8 +154,10 @@ def test_a_setuid_bit_made_inside_is_not_collected(cupel):
 
 
 def test_a_crash_leaves_no_core(cupel):
-    answers, result = cupel.probed("crash", "rlimit=4", "list=.")
+    answers, result = cupel.probed("crash", "crash-at-zero", "core-limit", "list=.")
     assert answers["crash"] == "signal SEGV"  # and not "signal SEGV core"
+    assert answers["crash-at-zero"] == "signal SEGV"
+    assert answers["core-limit"] == "1 1"
     assert "core" not in answers["list=."]
     assert result.cause == "ok"
 

@@ -297,6 +297,7 @@ static void cupels_records_are_shown_only_as_outputs(void **state)
 					    "/var/lib/cupel/runs/r0/outputs/out/x.csv",
 					    "/var/lib/cupel2" };
 	struct scene *s = *state;
+	strv_release(&s->config.protect);
 	add_input(s, "/dummy", "x");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		free(s->analysis.inputs[0].path);
@@ -458,7 +459,7 @@ static void rlimits_follow_the_limits(void **state)
 	s->limits.at[LIMIT_FILE_SIZE].value = 0;
 	const struct plan *p = make(s);
 	assert_int_equal(p->n_rlimits, 6);
-	assert_int_equal(rlimit_of(p, RLIMIT_CORE), 0);
+	assert_int_equal(rlimit_of(p, RLIMIT_CORE), 1);
 	assert_int_equal(rlimit_of(p, RLIMIT_RTPRIO), 0);
 	assert_int_equal(rlimit_of(p, RLIMIT_NOFILE), s->limits.at[LIMIT_OPEN_FILES].value);
 	assert_int_equal(rlimit_of(p, RLIMIT_FSIZE), 5 << 20); /* no file is larger than the disk */

@@ -1,0 +1,210 @@
+"""What the documents say is there: options, keys, causes, commands, files, tests."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+CUPEL = os.environ.get("CUPEL", str(ROOT / "build/cupel"))
+PAGES = sorted(path.name.removesuffix(".scd") for path in (DOCS / "man").glob("*.scd"))
+PAGE_OF = {"run": "cupel-run.1", "plan": "cupel-plan.1", "config": "cupel-config.1",
+           "list": "cupel-list.1", "show": "cupel-list.1", "logs": "cupel-list.1",
+           "gc": "cupel-list.1", "completion": "cupel.1", "version": "cupel.1"}
+
+
+def page(name):
+    return (DOCS / "man" / f"{name}.scd").read_text(encoding="utf-8")
+
+
+def call(*args, **env):
+    return subprocess.run([CUPEL, *args], capture_output=True, text=True, check=False,
+                          env={**os.environ, **env}, stdin=subprocess.DEVNULL)
+
+
+def commands():
+    return re.findall(r"^  (\w+) ", call("--help").stdout, re.MULTILINE)
+
+
+def options(command):
+    return set(re.findall(r"(?<!\S)(--?[a-z][a-z-]*)", call(command, "--help").stdout
+                          .split("options:")[1].replace(",", " ")))
+
+
+def documented(name):
+    """The options a page has an entry for."""
+    heads = re.findall(r"^\*-.*$", page(name), re.MULTILINE)
+    return set(re.findall(r"\*(--?[a-z][a-z-]*)\*", "\n".join(heads)))
+
+
+def known(message):
+    """The words of `unknown ...; known: a, b, c`."""
+    assert "known: " in message, message
+    return message.strip().split("known: ")[1].split(", ")
+
+
+# The manual pages.
+
+def test_every_command_has_a_page():
+    assert set(commands()) == set(PAGE_OF)
+    for command, name in PAGE_OF.items():
+        assert re.search(rf"\*(cupel )?{command}\*", page(name)), command
+        assert f"*{command}*" in page("cupel.1")
+
+
+@pytest.mark.parametrize("command", ["run", "config", "list", "show", "logs", "gc"])
+def test_every_option_is_in_its_page_and_no_other(command):
+    assert options(command) == documented(PAGE_OF[command])
+
+
+def test_plan_has_the_options_of_run():
+    assert options("plan") == options("run")
+    assert "Those of *cupel-run*(1)" in page("cupel-plan.1")
+
+
+def test_short_options_stand_beside_their_long_ones():
+    for letter, name in re.findall(r"^  -(\w), --([a-z-]+)", call("run", "--help").stdout,
+                                   re.MULTILINE):
+        assert f"*-{letter}*, *--{name}*" in page("cupel-run.1")
+
+
+def keys_of_analysis(tmp_path, text):
+    file = tmp_path / "a.yaml"
+    file.write_text(text, encoding="utf-8")
+    return known(call("plan", str(file)).stderr)
+
+
+def test_every_key_of_an_analysis_is_in_its_page(tmp_path):
+    text = page("cupel-analysis.5")
+    for key in keys_of_analysis(tmp_path, "zzzzzzzz: 1"):
+        assert re.search(rf"^\*{key}\*:", text, re.MULTILINE), key
+    for kind in ("inputs", "outputs"):
+        for key in keys_of_analysis(tmp_path, f"{kind}: [{{zzzzzzzz: 1}}]"):
+            assert f"*{key}*: " in text, key
+
+
+def test_every_limit_is_in_the_page_with_its_built_in_value(tmp_path):
+    said = dict(re.findall(r"^\*(\w+)\* \((.*)\)$", page("cupel-analysis.5"), re.MULTILINE))
+    assert list(said) == keys_of_analysis(tmp_path, "limits: {zzzzzzzz: 1}")
+    empty = tmp_path / "empty.yaml"
+    empty.touch()
+    shown = call("config", "--json", CUPEL_CONFIG=str(empty), XDG_CONFIG_HOME=str(tmp_path))
+    for value in json.loads(shown.stdout):
+        if value["key"].startswith("profiles.default."):
+            assert said.pop(value["key"].split(".")[2]) == value["value"]
+    assert set(said) <= {"cpu_time", "file_size", "warn"}
+
+
+def keys_of_configuration(tmp_path, text):
+    file = tmp_path / "c.yaml"
+    file.write_text(text, encoding="utf-8")
+    return known(call("config", CUPEL_CONFIG=str(file)).stderr)
+
+
+def test_every_key_of_the_configuration_is_in_its_page(tmp_path):
+    text = page("cupel.yaml.5")
+    for key in keys_of_configuration(tmp_path, "zzzzzzzz: 1"):
+        assert re.search(rf"^\*{key}[.*]", text, re.MULTILINE), key
+        if key in ("project", "work", "uids", "defaults", "policy", "cgroup", "disk"):
+            for inner in keys_of_configuration(tmp_path, f"{key}: {{zzzzzzzz: 1}}"):
+                assert f"*{key}.{inner}*" in text
+
+
+def test_every_cause_and_layer_is_in_the_page_of_run():
+    text = page("cupel-run.1")
+    verdict = (ROOT / "src/keeper/verdict.c").read_text(encoding="utf-8")
+    causes = re.findall(r'\[CAUSE_\w+\] = "([a-z-]+)"', verdict)
+    assert len(causes) > 10
+    for cause in causes:
+        assert re.search(rf"^\*{cause}\* \(", text, re.MULTILINE), cause
+    layers = known(call("plan", "--allow-missing", "zzzzzzzz", "--", "true").stderr)
+    for layer in layers:
+        assert layer in ("mount", "pid") or f"_{layer}_" in text, layer
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_built_and_clean(name):
+    assert f"'{name}'" in (DOCS / "meson.build").read_text(encoding="utf-8")
+    made = subprocess.run(["scdoc"], input=page(name), capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+
+
+# README and docs/.
+
+def blocks(path):
+    """Commands of the console blocks with what they print: [(command, output)]."""
+    found = []
+    for block in re.findall(r"^```console\n(.*?)^```", path.read_text(encoding="utf-8"),
+                            re.MULTILINE | re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command.split("  #")[0].strip(), output))
+    return found
+
+
+def test_readme_names_commands_options_and_targets_that_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    seen = set()
+    for command, _ in blocks(ROOT / "README.md"):
+        words = shlex.split(command.split(" | ")[0])
+        seen.add(words[0])
+        if words[0] == "make":
+            assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), command
+            continue
+        assert words[0] == "cupel" and words[1] in commands(), command
+        before = words[2:words.index("--")] if "--" in words else words[2:]
+        assert {word for word in before if word.startswith("-")} <= options(words[1]), command
+        for word in before:
+            assert not word.startswith("examples/") or (ROOT / word).exists(), command
+    assert seen == {"make", "cupel"}
+
+
+def test_readme_shows_what_really_happens(callers):
+    """Each `cupel run` of the README again: the same words, but for times and sizes."""
+    def plain(text):
+        text = re.sub(r"/\S+/runs/", "RUNS/", text)
+        return re.sub(r"\b\d+(\.\d+)? (us|ms|s|KiB|MiB)\b", "N", text).split()
+
+    def lines(text):
+        """Two streams have no common order."""
+        return sorted(text.splitlines(), key=lambda line: line.split()[:3])
+
+    caller = callers("root")
+    for command, output in blocks(ROOT / "README.md"):
+        if not command.startswith("cupel run") or "|" in command:
+            continue
+        words = [str(caller.binary), *shlex.split(command)[1:]]
+        _, out, err = caller.call(*words, cwd=ROOT)
+        assert [plain(line) for line in lines(out + err)] == [plain(line) for line in lines(output)]
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md",
+                                  *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
+
+
+def test_architecture_has_the_table_of_folders_that_is_enforced():
+    text = (DOCS / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `(\w+)` \| .* \| ([a-z ]*)\|$", text, re.MULTILINE))
+    layout = (ROOT / "tools/check-layout").read_text(encoding="utf-8")
+    table = layout.split("MAY_INCLUDE = {")[1].split("}")[0]
+    assert {key: value.strip() for key, value in told.items()} == dict(
+        re.findall(r'"(\w+)": "([a-z ]*)"', table))
+
+
+def test_threats_names_tests_that_exist():
+    """`folder/file.py::test_name`, or ::test_name* for several of that beginning."""
+    named = re.findall(r"`([\w/]+\.(?:py|c))::(\w+)(\*?)`",
+                       (DOCS / "THREATS.md").read_text(encoding="utf-8"))
+    assert len(named) > 20
+    for file, name, star in named:
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert re.search(rf"\b{name}{'' if star else r'(?=[(])'}", text), f"{file}::{name}"

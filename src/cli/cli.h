@@ -37,6 +37,7 @@ struct run_args {
 	struct analysis said; /* by options */
 	bool json;
 	bool quiet;
+	bool timings;
 };
 void run_args_release(struct run_args *a);
 extern const struct options run_options;

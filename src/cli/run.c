@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/cli.h"
@@ -18,11 +19,26 @@ static int show_end(const struct run_args *args, const struct config *config,
 	return args->quiet ? 0 : verdict_print_summary(directory, err);
 }
 
+/* Outside the keeper: everything before it starts, and the rest of the wall time (starting it, hearing of the end). */
+static void show_timings(const struct stages *stages, uint64_t began_ns, uint64_t resolved_ns)
+{
+	uint64_t now = clock_monotonic_ns(), kept = 0;
+	fprintf(stderr, "%-10s %10.3f ms\n", "resolve", (double)(resolved_ns - began_ns) / 1e6);
+	for (int i = 0; i < STAGE_COUNT_; i++) {
+		fprintf(stderr, "%-10s %10.3f ms\n", stage_name(i), (double)stages->ns[i] / 1e6);
+		kept += stages->ns[i];
+	}
+	fprintf(stderr, "%-10s %10.3f ms\n", "around", (double)(now - resolved_ns - kept) / 1e6);
+	fprintf(stderr, "%-10s %10.3f ms\n", "total", (double)(now - began_ns) / 1e6);
+}
+
 static int run_it(struct run_args *args, struct analysis *analysis, int *ret_status,
 		  struct err *err)
 {
 	CLEANUP_CONFIG struct config config = { 0 };
 	CLEANUP_RESOLVED struct resolved resolved = { 0 };
+	struct stages stages = { 0 };
+	uint64_t began_ns = clock_monotonic_ns();
 	int r = config_read(&(struct config_where){ 0 }, &config, err);
 	if (r >= 0)
 		r = run_resolve(&config, analysis, &resolved, err);
@@ -33,10 +49,15 @@ static int run_it(struct run_args *args, struct analysis *analysis, int *ret_sta
 	struct run_viewer viewer = { .data = &status,
 				     .sample = status_sample,
 				     .clear = status_clear };
-	struct run_request request = {
-		.config = &config, .analysis = analysis, .resolved = &resolved, .viewer = &viewer
-	};
+	struct run_request request = { .config = &config,
+				       .analysis = analysis,
+				       .resolved = &resolved,
+				       .viewer = &viewer,
+				       .ret_stages = &stages };
+	uint64_t resolved_ns = clock_monotonic_ns();
 	r = run_local(&request, ret_status, err);
+	if (r >= 0 && args->timings)
+		show_timings(&stages, began_ns, resolved_ns);
 	return r < 0 ? r : show_end(args, &config, &resolved, err);
 }
 

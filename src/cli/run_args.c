@@ -30,6 +30,13 @@ static int set_limit(void *target, const struct option_row *row, const char *val
 	return 0;
 }
 
+static int set_timings(void *target, const struct option_row *row, const char *value,
+		       struct err *err)
+{
+	((struct run_args *)target)->timings = true;
+	return 0;
+}
+
 enum { TEXT_RUNTIME, TEXT_ID, TEXT_PROFILE, TEXT_QUEST, TEXT_NAME };
 
 static int set_text(void *target, const struct option_row *row, const char *value, struct err *err)
@@ -161,6 +168,7 @@ static const struct option_row rows[] = {
 	{ 0, "allow-missing", "LAYER",
 	  "run even if the host lacks this layer; recorded; may be repeated", set_missing, 0 },
 	{ 0, "json", NULL, "print the result as JSON", set_json, 0 },
+	{ 0, "timings", NULL, "say where the time went, stage by stage", set_timings, 0 },
 	{ 'q', "quiet", NULL, "no status line and no summary", set_quiet, 0 },
 };
 const struct options run_options = { rows, sizeof rows / sizeof *rows };

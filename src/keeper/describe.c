@@ -89,6 +89,25 @@ json_t *describe_end(const struct keeping *k)
 			 json_u64(k->ending.wall_ns / 1000));
 }
 
+const char *stage_name(enum stage stage)
+{
+	static const char *const names[STAGE_COUNT_] = {
+		[STAGE_CLAIM] = "claim",     [STAGE_SCRATCH] = "scratch", [STAGE_BUDGET] = "budget",
+		[STAGE_BOX] = "box",         [STAGE_RECEIPT] = "receipt", [STAGE_START] = "start",
+		[STAGE_RUN] = "run",         [STAGE_COLLECT] = "collect", [STAGE_CLEAN] = "clean",
+		[STAGE_VERDICT] = "verdict",
+	};
+	return names[stage];
+}
+
+static json_t *stages_json(const struct stages *s)
+{
+	json_t *o = json_object();
+	for (int i = 0; i < STAGE_VERDICT; i++)
+		json_object_set_new(o, stage_name(i), json_u64(s->ns[i] / 1000));
+	return o;
+}
+
 static void set_time(json_t *o, const char *key, uint64_t real_ns)
 {
 	char text[40];
@@ -107,6 +126,7 @@ json_t *describe_verdict(const struct keeping *k, const struct verdict *v,
 		json_object_set_new(o, "quest", json_text(k->q->analysis->quest));
 	if (k->q->analysis->name)
 		json_object_set_new(o, "name", json_text(k->q->analysis->name));
+	json_object_set_new(o, "timings_usec", stages_json(&k->stages));
 	set_time(o, "accepted", times->accepted_real_ns);
 	set_time(o, "started", times->started_real_ns);
 	set_time(o, "ended", times->ended_real_ns);

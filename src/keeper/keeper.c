@@ -158,9 +158,13 @@ static int make_box(struct keeper_state *s, struct err *err)
 		.work_fd = k->scratch.dir_fd,
 	};
 	int r = launch(&request, &k->box, err);
+	stages_mark(&k->stages, STAGE_BOX);
 	if (r >= 0)
 		r = record_file(&k->record, "receipt.json", describe_receipt(k), err);
-	return r < 0 ? r : open_logs(s, err);
+	if (r >= 0)
+		r = open_logs(s, err);
+	stages_mark(&k->stages, STAGE_RECEIPT);
+	return r;
 }
 
 static int go(struct keeper_state *s, struct err *err)
@@ -194,14 +198,20 @@ static int go(struct keeper_state *s, struct err *err)
 /* Everything up to the go. A failure is the host's, and is recorded as `setup`. */
 static int prepare(struct keeper_state *s, struct err *err)
 {
+	struct stages *stages = &s->k.stages;
 	int r = take_user(s, err);
 	if (r >= 0)
 		r = make_scratch(s, err);
+	stages_mark(stages, STAGE_SCRATCH);
 	if (r >= 0)
 		r = make_budget(s, err);
+	stages_mark(stages, STAGE_BUDGET);
 	if (r >= 0)
 		r = make_box(s, err);
-	return r < 0 ? r : go(s, err);
+	if (r >= 0)
+		r = go(s, err);
+	stages_mark(stages, STAGE_START);
+	return r;
 }
 
 static void read_end(struct keeper_state *s)
@@ -337,17 +347,23 @@ static void run(struct keeper_state *s)
 	} else {
 		watch(k);
 	}
+	stages_mark(&k->stages, STAGE_RUN);
 	read_end(s);
 	if (k->started_ns) {
 		collect(s);
 		keep(s);
 	}
+	stages_mark(&k->stages, STAGE_COLLECT);
 	clean(s);
+	stages_mark(&k->stages, STAGE_CLEAN);
 	struct keeper_msg msg = { .kind = KEEPER_MSG_ENDED };
 	if (finish(s, &v, &err) < 0)
 		msg = (struct keeper_msg){ .kind = KEEPER_MSG_UNRECORDED, .err = err };
 	else
 		msg.ended.exit_status = v.exit_status;
+	stages_mark(&k->stages, STAGE_VERDICT);
+	if (msg.kind == KEEPER_MSG_ENDED)
+		msg.ended.stages = k->stages;
 	/* This one must arrive: it may wait for room. */
 	if (k->report_fd >= 0)
 		(void)send(k->report_fd, &msg, sizeof msg, MSG_NOSIGNAL);
@@ -371,6 +387,7 @@ _Noreturn void keeper_main(const struct keeper_request *request)
 	struct err err = { 0 };
 	(void)prctl(PR_SET_NAME, "cupel-keeper");
 	(void)setsid(); /* the terminal's signals go to `cupel run`, which passes them on in words */
+	stages_begin(&s.k.stages);
 	int r = take_signals(&s.k, &err);
 	if (r >= 0)
 		r = claim(&s, &err);
@@ -379,6 +396,7 @@ _Noreturn void keeper_main(const struct keeper_request *request)
 		(void)send(s.k.report_fd, &msg, sizeof msg, MSG_NOSIGNAL);
 		_exit(125);
 	}
+	stages_mark(&s.k.stages, STAGE_CLAIM);
 	run(&s);
 	_exit(0); /* the process's end frees the rest, locks included */
 }

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "box/plan.h"
+#include "keeper/stages.h"
 #include "runtime/runtime.h"
 #include "spec/analysis.h"
 #include "spec/config.h"
@@ -39,6 +40,7 @@ struct keeper_msg {
 		} sample;
 		struct {
 			int exit_status;
+			struct stages stages;
 		} ended;
 	};
 };

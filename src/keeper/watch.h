@@ -10,6 +10,7 @@
 #include "keeper/keeper.h"
 #include "keeper/launch.h"
 #include "keeper/record.h"
+#include "keeper/stages.h"
 #include "keeper/verdict.h"
 
 struct keeping {
@@ -27,6 +28,7 @@ struct keeping {
 	bool settled;                                 /* the run has lasted longer than a moment */
 	int report_fd;                                /* owned; -1 once nobody listens */
 	struct ending ending;
+	struct stages stages;
 };
 
 /* Returns when nothing of the box is alive any more. k->ending tells what was seen. */

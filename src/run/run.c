@@ -154,6 +154,8 @@ static int conclude(struct following *f, int *ret_exit_status, struct err *err)
 	switch (f->last.kind) {
 	case KEEPER_MSG_ENDED:
 		*ret_exit_status = f->last.ended.exit_status;
+		if (f->q->ret_stages)
+			*f->q->ret_stages = f->last.ended.stages;
 		return 0;
 	case KEEPER_MSG_REFUSED:
 	case KEEPER_MSG_UNRECORDED:

@@ -40,6 +40,7 @@ struct run_request {
 	const struct analysis *analysis;
 	const struct resolved *resolved;
 	const struct run_viewer *viewer;
+	struct stages *ret_stages; /* NULL, or filled with where the time went */
 };
 
 /* Sweeps what dead runs left, starts a keeper, passes output and signals on, and waits for the verdict. -errno only if nothing was

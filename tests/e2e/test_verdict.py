@@ -112,7 +112,7 @@ def test_disk_full_is_seen_in_the_box(root):
 
 
 def test_inodes_run_out_in_the_box(root):
-    result = root.run("--inodes", "100", "--", "sh", "-c", "i=0; while [ $i -lt 200 ]; do : > out/$i || exit 9;"
+    result = root.run("--disk", "16M", "--inodes", "100", "--", "sh", "-c", "i=0; while [ $i -lt 200 ]; do touch out/$i || exit 9;"
                       "i=$((i+1)); done")
     assert result.cause == "disk" and "No space left" in result.stderr
 

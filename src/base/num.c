@@ -175,6 +175,8 @@ static int size_without_unit(const char *text, const struct decimal *d, struct e
 {
 	struct shown s = show(text);
 
+	if (d->whole == 0 && d->billionths == 0)
+		return err_caller(err, "'%s' is no limit: write " SIZE_FORM, s.text);
 	if (d->decimals == 0 && d->whole >= 1024 && d->whole % 1024 == 0)
 		return err_caller(err, "'%s' has no unit: write %sM or %lluG", s.text, s.text,
 				  (unsigned long long)d->whole / 1024);
@@ -227,6 +229,8 @@ static int duration_without_unit(const char *text, const struct decimal *d, stru
 {
 	struct shown s = show(text);
 
+	if (d->whole == 0 && d->billionths == 0)
+		return err_caller(err, "'%s' is no limit: write " DURATION_FORM, s.text);
 	if (d->decimals == 0 && d->whole >= 60 && d->whole % 60 == 0)
 		return err_caller(err, "'%s' has no unit: write %ss or %llum", s.text, s.text,
 				  (unsigned long long)d->whole / 60);

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "budget/cgroup1.h"
 #include "budget/group.h"
@@ -196,11 +197,13 @@ static int no_access(const struct hierarchy *h, const struct budget_request *req
 		     struct err *err)
 {
 	unsigned limiters = h->controllers & LIMITER_ALL;
-	return err_layer(err, limiters ? limiter_name(limiters) : "cpu",
-			 "cannot make groups in %s/%s: %s. Remedy, as root: "
-			 "mkdir -p %s/%s && chown -R %u %s/%s",
-			 h->mount, request->parent, strerror(code), h->mount, request->parent,
-			 (unsigned)geteuid(), h->mount, request->parent);
+	CLEANUP_FREE char *top = path_parent(h->mount); /* where the other trees are mounted too */
+	return err_layer(
+		err, limiters ? limiter_name(limiters) : "cpu",
+		"cannot make groups in %s/%s: %s. Remedy, as root, for all trees at once: "
+		"for c in memory cpu cpuacct pids; do mkdir -p %s/$c/%s; chown -R %u %s/$c/%s; done",
+		h->mount, request->parent, strerror(code), top, request->parent,
+		(unsigned)geteuid(), top, request->parent);
 }
 
 /* PARENT with its cap and the empty PARENT/ID in one tree. */

@@ -232,8 +232,11 @@ static void decide_success(const struct ending *e, struct verdict *v)
 		     e->output_missing);
 	} else {
 		v->cause = CAUSE_OK;
-		note(v, "The analysis succeeded in %s, with a peak of %s of memory.",
-		     time_text(e->wall_ns), size_text(e->usage.mem_peak_bytes));
+		note(v, "The analysis succeeded in %s", time_text(e->wall_ns));
+		if (e->usage.mem_peak_bytes) /* 0: nothing counted it */
+			note(v, ", with a peak of %s of memory",
+			     size_text(e->usage.mem_peak_bytes));
+		note(v, ".");
 	}
 }
 

@@ -92,26 +92,33 @@ static const char *text_of(const json_t *o, const char *key, const char *otherwi
 	return text ? text : otherwise;
 }
 
+static uint64_t number_of(const json_t *o, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(o, key));
+}
+
 void runs_print(const json_t *runs)
 {
 	size_t i;
 	json_t *run;
-	printf("%-18s %-10s %-24s %10s %10s  %s\n", "RUN", "CAUSE", "STARTED", "WALL", "MEMORY",
-	       "NAME");
+	int width = 13; /* of a made id; a given one may be longer */
+	json_array_foreach(runs, i, run)
+	{
+		int length = (int)strlen(text_of(run, "id", "?"));
+		width = length > width ? length : width;
+	}
+	printf("%-*s %-14s %-24s %10s %10s  %s\n", width, "RUN", "CAUSE", "STARTED", "WALL",
+	       "MEMORY", "NAME");
 	json_array_foreach(runs, i, run)
 	{
 		char wall[32] = "-", memory[32] = "-";
 		const json_t *usage = json_object_get(run, "usage");
 		if (usage) {
-			num_print_duration(
-				(uint64_t)json_integer_value(json_object_get(usage, "wall_usec")) *
-					1000,
-				wall, sizeof wall);
-			num_print_size((uint64_t)json_integer_value(
-					       json_object_get(usage, "memory_peak_bytes")),
-				       memory, sizeof memory);
+			num_print_duration(number_of(usage, "wall_usec") * 1000, wall, sizeof wall);
+			num_print_size(number_of(usage, "memory_peak_bytes"), memory,
+				       sizeof memory);
 		}
-		printf("%-18s %-10s %-24s %10s %10s  %s\n", text_of(run, "id", "?"),
+		printf("%-*s %-14s %-24s %10s %10s  %s\n", width, text_of(run, "id", "?"),
 		       text_of(run, "cause", text_of(run, "state", "?")),
 		       text_of(run, "started", "-"), wall, memory, text_of(run, "name", ""));
 	}

@@ -173,7 +173,7 @@ static int temp_open(struct temp *t, mode_t mode)
 
 		if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
 			return -EIO;
-		(void)snprintf(t->name, sizeof(t->name), ".new-%016llx",
+		(void)snprintf(t->name, sizeof(t->name), FS_TEMP_PREFIX "%016llx",
 			       (unsigned long long)random);
 		t->fd = openat(t->dir_fd, t->name,
 			       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);

@@ -29,6 +29,7 @@ ssize_t fs_read_small(int dir_fd, const char *name, char *buffer, size_t room);
 /* One write of the whole text to an existing file (procfs, cgroupfs). Negative errno. */
 int fs_write_small(int dir_fd, const char *name, const char *text);
 
+#define FS_TEMP_PREFIX ".new-" /* what a crash in fs_write_atomic leaves begins with it */
 /* Writes temp, fsync, rename, fsync of the directory: the name holds the old content or the new one. */
 int fs_write_atomic(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode,
 		    struct err *err);

@@ -1,6 +1,7 @@
 /* Makes and finds templates: mkfs.ext4 on a sparse temporary file, synced, then renamed to its final name. */
 #include "budget/template.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -151,17 +153,33 @@ static int open_checked(int cache_fd, const char *name, uint64_t bytes)
 	return take_fd(&fd);
 }
 
+/* An unfinished template is locked by its maker, so that one without a lock is known to be left over. `ret_name` has room for it. */
+static int open_unfinished(int cache_fd, const char *name, char *ret_name, size_t room)
+{
+	for (int attempt = 0; attempt < 16; attempt++) {
+		uint64_t chance = 0;
+		struct stat st;
+		if (getrandom(&chance, sizeof(chance), 0) < 0)
+			return -errno;
+		(void)snprintf(ret_name, room, ".%s.%016" PRIx64, name, chance);
+		CLEANUP_FD int fd =
+			openat(cache_fd, ret_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
+			return -errno;
+		if (st.st_nlink > 0) /* no sweep came between making and locking */
+			return take_fd(&fd);
+	}
+	return -EBUSY;
+}
+
 static int make(int cache_fd, const char *cache, const char *name, const uint64_t size[2],
 		struct err *err)
 {
-	uint64_t chance = 0;
-	if (getrandom(&chance, sizeof(chance), 0) < 0)
-		return err_errno(err, "getrandom");
-	CLEANUP_FREE char *temp = xasprintf(".%s.%016" PRIx64, name, chance);
-	CLEANUP_FREE char *path = xasprintf("%s/%s", cache, temp);
-	CLEANUP_FD int fd = openat(cache_fd, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	char temp[128];
+	CLEANUP_FD int fd = open_unfinished(cache_fd, name, temp, sizeof(temp));
 	if (fd < 0)
-		return err_errno(err, "make %s", path);
+		return err_set(err, ERR_HOST, -fd, "make a file in %s: %s", cache, strerror(-fd));
+	CLEANUP_FREE char *path = xasprintf("%s/%s", cache, temp);
 
 	int r = ftruncate(fd, (off_t)size[0]) < 0 ? err_errno(err, "size %s", path) : 0;
 	if (r >= 0)
@@ -175,6 +193,22 @@ static int make(int cache_fd, const char *cache, const char *name, const uint64_
 	if (r < 0)
 		(void)unlinkat(cache_fd, temp, 0);
 	return r < 0 ? r : 0;
+}
+
+void template_sweep(int home_fd)
+{
+	CLEANUP_FD int cache_fd = openat(home_fd, "cache", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP_DIR DIR *dir =
+		cache_fd < 0 ? NULL
+			     : fdopendir(openat(cache_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		if (!str_starts(entry->d_name, ".scratch-"))
+			continue;
+		CLEANUP_FD int fd = openat(cache_fd, entry->d_name,
+					   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			(void)unlinkat(cache_fd, entry->d_name, 0);
+	}
 }
 
 int template_open(const char *home, uint64_t bytes, uint64_t inodes, struct err *err)

@@ -16,7 +16,8 @@ static int show_end(const struct run_args *args, const struct config *config,
 	CLEANUP_FREE char *directory = xasprintf("%s/runs/%s", config->home, resolved->id);
 	if (args->json)
 		return verdict_print_json(directory, err);
-	return args->quiet ? 0 : verdict_print_summary(directory, err);
+	return args->quiet ? verdict_print_failure(directory, err)
+			   : verdict_print_summary(directory, err);
 }
 
 /* Outside the keeper: everything before it starts, and the rest of the wall time (starting it, hearing of the end). */

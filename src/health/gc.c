@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "budget/budget.h"
 #include "budget/scratch.h"
+#include "budget/template.h"
 #include "collect/outputs.h"
 #include "keeper/record.h"
 #include "keeper/verdict.h"
@@ -77,7 +78,8 @@ static int remove_partial(const struct record *r, struct err *err)
 	if (!dir)
 		return err_errno(err, "read the run directory of %s", r->id);
 	for (struct dirent *entry; (entry = readdir(dir));)
-		if (str_starts(entry->d_name, OUTPUT_TEMP_PREFIX))
+		if (str_starts(entry->d_name, OUTPUT_TEMP_PREFIX) ||
+		    str_starts(entry->d_name, FS_TEMP_PREFIX))
 			strv_add(&names, entry->d_name);
 	int e = 0;
 	for (size_t i = 0; e >= 0 && i < names.n; i++)
@@ -183,6 +185,7 @@ int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 		return r;
 	for (size_t i = 0; i < ids.n; i++)
 		sweep_one(c, ids.v[i], &report);
+	template_sweep(home_fd);
 	if (new_boot && !report.failed)
 		(void)fs_write_atomic(home_fd, "boot", boot, strlen(boot), 0600, NULL);
 	*ret = report;

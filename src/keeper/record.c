@@ -90,14 +90,35 @@ static void drop_entry(const struct record *r, const char *run)
 		(void)unlinkat(r->home_fd, active, 0);
 }
 
+/* An entry is made, locked and given its directory, or looked at by a sweep, by one process at a time: a sweep that locked an entry
+ * which is just being made would look like a run under the same id. The gate is held for microseconds, and until *ret_fd is closed. */
+static int gate_pass(int home_fd, int *ret_fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	CLEANUP_FD int fd =
+		fs_open_beneath(home_fd, "active.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return fd;
+	while (fcntl(fd, F_SETLKW, &lock) < 0)
+		if (errno != EINTR)
+			return -errno;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
 static int claim(struct record *r, const char *home, const struct record_traces *traces,
 		 struct err *err)
 {
 	CLEANUP_FREE char *run = xasprintf("runs/%s", r->id);
+	CLEANUP_FD int gate_fd = -1;
 	r->home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->home_fd < 0)
 		return err_errno(err, "open %s", home);
-	int e = lock_active(r->home_fd, r->id, O_CREAT, &r->active_fd);
+	int e = gate_pass(r->home_fd, &gate_fd);
+	if (e < 0)
+		return err_set(err, ERR_HOST, -e, "lock %s/active.lock: %s", home,
+			       strerrordesc_np(-e));
+	e = lock_active(r->home_fd, r->id, O_CREAT, &r->active_fd);
 	if (e == -EAGAIN)
 		return err_set(err, ERR_CALLER, EEXIST,
 			       "the id '%s' is in use by a run that is going on; choose another",
@@ -174,10 +195,15 @@ static int resume_chain(struct record *r, struct err *err)
 static int adopt(struct record *r, const char *home, struct err *err)
 {
 	CLEANUP_FREE char *run = xasprintf("runs/%s", r->id);
+	CLEANUP_FD int gate_fd = -1;
 	r->home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (r->home_fd < 0)
 		return err_errno(err, "open %s", home);
-	int e = lock_active(r->home_fd, r->id, O_CREAT, &r->active_fd);
+	int e = gate_pass(r->home_fd, &gate_fd);
+	if (e < 0)
+		return err_set(err, ERR_HOST, -e, "lock %s/active.lock: %s", home,
+			       strerrordesc_np(-e));
+	e = lock_active(r->home_fd, r->id, O_CREAT, &r->active_fd);
 	if (e < 0)
 		return e;
 	r->dir_fd = fs_open_beneath(r->home_fd, run, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
@@ -187,6 +213,7 @@ static int adopt(struct record *r, const char *home, struct err *err)
 	}
 	if (r->dir_fd < 0)
 		return r->dir_fd;
+	cleanup_fd(&gate_fd);
 	memset(r->chain, '0', HASH_HEX - 1);
 	e = open_events(r, O_CREAT, err);
 	return e < 0 ? e : resume_chain(r, err);

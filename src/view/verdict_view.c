@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/path.h"
+#include "base/str.h"
 
 #define VERDICT_MAX (1 << 20)
 
@@ -47,5 +48,18 @@ int verdict_print_summary(const char *run_dir, struct err *err)
 	const char *notes = json_string_value(json_object_get(verdict, "completion_notes"));
 	fprintf(stderr, "cupel: %s: %s\ncupel: record: %s\n", cause ? cause : "?",
 		notes ? notes : "", run_dir);
+	return 0;
+}
+
+int verdict_print_failure(const char *run_dir, struct err *err)
+{
+	CLEANUP_JSON json_t *verdict = NULL;
+	int r = read_verdict(run_dir, &verdict, err);
+	if (r < 0)
+		return r;
+	const char *cause = json_string_value(json_object_get(verdict, "cause"));
+	const char *notes = json_string_value(json_object_get(verdict, "completion_notes"));
+	if (cause && str_eq(cause, "setup"))
+		fprintf(stderr, "cupel: %s\n", notes ? notes : "");
 	return 0;
 }

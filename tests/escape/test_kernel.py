@@ -101,6 +101,8 @@ ALL = {**REFUSED, **SOCKETS}
 def test_is_refused_inside_and_answered_outside(inside, outside, act):
     expected, control = ALL[act]
     assert inside(ALL)[act] == expected
+    if outside(ALL)[act] == expected == "EAFNOSUPPORT":
+        return  # this kernel has no such family: there is nothing to compare with
     if control == ANSWERED:
         assert outside(ALL)[act] != expected
     elif control:

@@ -57,6 +57,7 @@ def test_memory_in_two_file_systems_counts_together(cupel):
     assert_oom(result)
 
 
+@pytest.mark.skipif(lib.SLOW > 1, reason="disk: the files of this virtual machine are memory themselves")
 def test_the_page_cache_of_its_files_does_not_kill(cupel):
     """Writing three times its memory to its working directory is ordinary work."""
     answers, result = probe(cupel, "--memory", "64M", "--disk", "512M", "--", "use-file=big,200",

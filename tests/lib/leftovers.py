@@ -52,11 +52,11 @@ def _loops(caller):
 
 
 def _files(caller):
+    """Working directories, and half-made things below the home: their names begin with a dot."""
     work = pathlib.Path("/tmp").glob(f"scidex-analysis-t{os.getpid()}-*")
-    tmp = (caller.home / "tmp").glob("*") if (caller.home / "tmp").is_dir() else ()
-    half = (caller.home / "cache").glob(".*") if (caller.home / "cache").is_dir() else ()
-    active = (caller.home / "active").glob("*") if (caller.home / "active").is_dir() else ()
-    return [f"file {path}" for group in (work, tmp, half, active) for path in group]
+    inside = [path for pattern in ("tmp/*", "active/*", ".*", "cache/.*", "runs/*/.*")
+              for path in caller.home.glob(pattern)]
+    return [f"file {path}" for path in [*work, *inside]]
 
 
 def leftovers(caller):

@@ -16,9 +16,21 @@
 /* Past the last capability the kernel knows, PR_CAPBSET_READ is an error. */
 static int drop_bounding(struct err *err)
 {
-	for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+	int is_set;
+	for (unsigned long cap = 0; (is_set = prctl(PR_CAPBSET_READ, cap, 0, 0, 0)) >= 0; cap++)
+		if (is_set && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
 			return err_errno(err, "capabilities: drop %lu from the bounding set", cap);
+	return 0;
+}
+
+int caps_seal(struct err *err)
+{
+	int r = drop_bounding(err);
+	if (r < 0)
+		return r;
+	if (prctl(PR_GET_SECUREBITS, 0, 0, 0, 0) != SECUREBITS_LOCKED &&
+	    prctl(PR_SET_SECUREBITS, SECUREBITS_LOCKED, 0, 0, 0) < 0)
+		return err_errno(err, "capabilities: lock the securebits");
 	return 0;
 }
 
@@ -26,13 +38,11 @@ int caps_drop_all(struct err *err)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[2] = { 0 };
-	int r = drop_bounding(err);
+	int r = caps_seal(err);
 	if (r < 0)
 		return r;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_errno(err, "capabilities: clear the ambient set");
-	if (prctl(PR_SET_SECUREBITS, SECUREBITS_LOCKED, 0, 0, 0) < 0)
-		return err_errno(err, "capabilities: lock the securebits");
 	if (syscall(SYS_capset, &header, none) < 0)
 		return err_errno(err, "capabilities: empty the sets");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

@@ -27,6 +27,7 @@
 struct entering {
 	const struct box_entry *e;
 	struct root root;
+	bool has_seccomp;
 };
 
 uint64_t box_clone_flags(const struct box_entry *e)
@@ -65,12 +66,22 @@ static int set_descriptors(struct entering *s, struct err *err)
 	return 0;
 }
 
+static size_t arguments_length(void)
+{
+	char buffer[4096];
+	size_t length = 0;
+	CLEANUP_FD int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	for (ssize_t n; fd >= 0 && (n = read(fd, buffer, sizeof buffer)) > 0;)
+		length += (size_t)n;
+	return length ? length : strlen(program_invocation_name) + 1;
+}
+
 /* The caller's arguments and environment lie on the stack of every copy of the keeper, one string after the other; the analysis
  * would find them in /proc/1/cmdline and, but for its being undumpable, /proc/1/environ. */
 static int wipe_caller(struct entering *s, struct err *err)
 {
 	char *start = program_invocation_name;
-	char *end = start + strlen(start) + 1;
+	char *end = start + arguments_length();
 	for (char **v = environ; v && *v; v++)
 		if (*v + strlen(*v) + 1 > end && *v > start)
 			end = *v + strlen(*v) + 1;
@@ -101,6 +112,24 @@ static int make_root(struct entering *s, struct err *err)
 	return root_make(&request, &s->root, err);
 }
 
+/* At a core limit of 1 the kernel runs no core handler, which would be a program of the host's root; at 0 it does (core(5)). A caller
+ * whose hard limit is 0 can't be given 1 without CAP_SYS_RESOURCE, which is a fault only where there is a handler. */
+static int quell_cores(const struct entering *s, struct err *err)
+{
+	const struct rlimit one = { 1, 1 };
+	char pattern[256] = "";
+	if (setrlimit(RLIMIT_CORE, &one) == 0)
+		return 0;
+	(void)fs_read_small(s->root.proc_fd, "sys/kernel/core_pattern", pattern, sizeof pattern);
+	if (pattern[0] != '|' && pattern[0] != '@')
+		return 0;
+	return err_set(
+		err, ERR_HOST, EPERM,
+		"this host hands crashes to '%.60s' as root, and a hard core limit of 0 lets it; start cupel with a hard limit "
+		"of at least 1 (ulimit -Hc, LimitCORE=)",
+		pattern);
+}
+
 static int make_names(struct entering *s, struct err *err)
 {
 	const char *name = s->e->plan->hostname;
@@ -109,6 +138,9 @@ static int make_names(struct entering *s, struct err *err)
 	int r = fs_write_small(s->root.proc_fd, "self/oom_score_adj", OOM_SCORE);
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "set oom_score_adj: %s", strerrordesc_np(-r));
+	r = quell_cores(s, err);
+	if (r < 0)
+		return r;
 	return s->e->has_net_ns ? net_loopback_up(err) : 0;
 }
 
@@ -138,7 +170,10 @@ static int lock_in(struct entering *s, struct err *err)
 	int cgroup_flag = e->has_cgroup_ns ? CLONE_NEWCGROUP : 0;
 	if (!e->has_user_ns && cgroup_flag && unshare(cgroup_flag) < 0)
 		return err_errno(err, "the cgroup namespace");
-	int r = e->is_root ? userns_become(e->uid, e->gid, err) : 0;
+	/* Without a namespace of its own the last power to drop these goes with the uid. */
+	int r = e->has_user_ns ? 0 : caps_seal(err);
+	if (r >= 0 && e->is_root)
+		r = userns_become(e->uid, e->gid, err);
 	if (r < 0 || !e->has_user_ns)
 		return r;
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS | cgroup_flag) < 0)
@@ -200,18 +235,15 @@ static int confine(struct entering *s, struct err *err)
 	const struct plan *p = s->e->plan;
 	if (prctl(PR_SET_DUMPABLE, 0) < 0) /* nothing in the box reads or traces init */
 		return err_errno(err, "hide init's memory");
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) <
-	    0) /* after the last change of credentials, which would clear it */
+	/* After the last change of credentials, which would clear it. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return err_errno(err, "die with the keeper");
 	int r = p->landlock_abi ? landlock_confine(p->rules, p->n_rules, p->landlock_abi, err) : 0;
-	if (r >= 0 && !plan_may_miss(p, "seccomp"))
-		return seccomp_confine(err);
-	if (r >= 0) {
-		struct err ignored;
-		(void)seccomp_confine(
-			&ignored); /* allowed to be missing: facts tell whether it is in force */
-	}
-	return r;
+	if (r < 0)
+		return r;
+	r = seccomp_confine(err);
+	s->has_seccomp = r >= 0;
+	return plan_may_miss(p, "seccomp") ? 0 : r;
 }
 
 typedef int entering_step(struct entering *, struct err *);
@@ -234,6 +266,7 @@ _Noreturn void box_enter(const struct box_entry *e)
 	struct box_msg msg = { .kind = BOX_MSG_READY };
 	if (facts_read(e->plan, &msg.facts, &err) < 0)
 		fail(control_fd, &err);
+	msg.facts.seccomp_own = state.has_seccomp;
 	if (send(control_fd, &msg, sizeof msg, MSG_NOSIGNAL) != sizeof msg)
 		_exit(1);
 	if (wait_for(control_fd, BOX_CMD_GO, &err) < 0)

@@ -42,8 +42,10 @@ struct box_facts {
 	uint64_t caps[5]; /* inheritable, permitted, effective, bounding, ambient */
 	uint32_t no_new_privs;
 	uint32_t seccomp_mode;
-	uint32_t seccomp_filters;
+	uint32_t seccomp_filters; /* in all */
+	uint32_t seccomp_own;     /* ours is one of them: it was installed without an error */
 	uint32_t landlock_abi;    /* asked for */
+	uint32_t landlock_tried;  /* the trial means something on this host */
 	uint32_t landlock_denies; /* proven: a write that only Landlock forbids was refused */
 	uint32_t n_mounts;
 	uint32_t n_writable; /* mounts the analysis may write to */
@@ -51,7 +53,7 @@ struct box_facts {
 	uint32_t dumpable;
 	uint64_t rlimits[8];
 	uint32_t n_cpus;
-	char cwd[256];
+	char cwd[1024];
 	char odd_mount[256]; /* a mount that is weaker than planned, or "" */
 };
 

@@ -115,6 +115,19 @@ static void judge_mount(const struct plan *p, const char *target, const char *op
 			       options);
 }
 
+/* mountinfo writes blanks and the like as \\ooo. */
+static void unescape(char *text)
+{
+	char *to = text;
+	for (const char *from = text; *from; to++) {
+		bool octal = from[0] == '\\' && from[1] && from[2] && from[3];
+		*to = octal ? (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'))
+			    : *from;
+		from += octal ? 4 : 1;
+	}
+	*to = 0;
+}
+
 static int read_mounts(const struct plan *p, struct box_facts *f, struct err *err)
 {
 	CLEANUP_FILE FILE *file = fopen("/proc/self/mountinfo", "re");
@@ -122,8 +135,10 @@ static int read_mounts(const struct plan *p, struct box_facts *f, struct err *er
 	if (!file)
 		return err_errno(err, "read back /proc/self/mountinfo");
 	while (fgets(line, sizeof line, file))
-		if (sscanf(line, "%*s %*s %*s %*s %4095s %511s", target, options) == 2)
+		if (sscanf(line, "%*s %*s %*s %*s %4095s %511s", target, options) == 2) {
+			unescape(target);
 			judge_mount(p, target, options, f);
+		}
 	return f->n_mounts ? 0
 			   : err_set(err, ERR_HOST, ENODATA,
 				     "read back /proc/self/mountinfo: it is empty");
@@ -160,6 +175,7 @@ static void try_landlock(struct box_facts *f)
 	struct stat st;
 	bool open_to_all = stat("/dev/urandom", &st) == 0 && (st.st_mode & 0002);
 	CLEANUP_FD int fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
+	f->landlock_tried = open_to_all;
 	f->landlock_denies = fd < 0 && errno == EACCES && open_to_all;
 }
 

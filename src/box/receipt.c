@@ -117,9 +117,12 @@ static int check_layers(const struct box_entry *e, const struct box_facts *in,
 					 (unsigned long long)in->caps[i]);
 	if (out->caps_effective || !in->no_new_privs || !out->no_new_privs)
 		return err_layer(err, "user", "capabilities or no_new_privs did not take");
-	if ((in->seccomp_mode != 2 || out->seccomp_mode != 2) && !plan_may_miss(p, "seccomp"))
+	if ((in->seccomp_mode != 2 || out->seccomp_mode != 2 || !in->seccomp_own) &&
+	    !plan_may_miss(p, "seccomp"))
 		return err_layer(err, "seccomp", "no filter is in force (mode %u)",
 				 in->seccomp_mode);
+	if (p->landlock_abi && in->landlock_tried && !in->landlock_denies)
+		return err_layer(err, "landlock", "a write that it should refuse was let through");
 	if (in->odd_mount[0])
 		return err_layer(err, "mount", "weaker than planned: %s", in->odd_mount);
 	return 0;
@@ -178,7 +181,7 @@ static json_t *missing_json(const struct box_entry *e, const struct box_facts *i
 	for (int i = 0; i < BOX_NS_COUNT_; i++)
 		if (in->ns[i] == out->own_ns[i])
 			json_array_append_new(a, json_string(ns_layer(i)));
-	if (in->seccomp_mode != 2)
+	if (in->seccomp_mode != 2 || !in->seccomp_own)
 		json_array_append_new(a, json_string("seccomp"));
 	if (!e->plan->landlock_abi)
 		json_array_append_new(a, json_string("landlock"));

@@ -70,7 +70,7 @@ void describe_missing(struct keeping *k, char *ret, size_t room)
 		if (in->ns[i] == k->box.outside.own_ns[i] &&
 		    !(i == BOX_NS_NET && !k->q->plan->own_network))
 			add_missing(ret, room, i == BOX_NS_MNT ? "mount" : box_ns_names[i]);
-	if (in->seccomp_mode != 2)
+	if (in->seccomp_mode != 2 || !in->seccomp_own)
 		add_missing(ret, room, "seccomp");
 	if (!k->q->plan->landlock_abi)
 		add_missing(ret, room, "landlock");

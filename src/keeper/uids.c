@@ -2,26 +2,47 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/path.h"
 
-int uid_take(const char *home, uid_t first, uint32_t count, struct uid_lease *ret, struct err *err)
+/* Not in a home: two homes on one host share its uids. */
+#define LEASE_DIR "/run/cupel"
+
+static int open_leases(struct err *err)
 {
-	CLEANUP_FREE char *path = path_join(home, "uids.lock");
-	CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct stat st;
+	if (mkdir(LEASE_DIR, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "make " LEASE_DIR);
+	CLEANUP_FD int dir_fd = open(LEASE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir_fd < 0 || fstat(dir_fd, &st) < 0)
+		return err_errno(err, "open " LEASE_DIR);
+	if (st.st_uid != geteuid() || (st.st_mode & 022))
+		return err_set(err, ERR_HOST, EPERM, LEASE_DIR " is not root's alone");
+	int fd = openat(dir_fd, "uids.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return fd < 0 ? err_errno(err, "open " LEASE_DIR "/uids.lock") : fd;
+}
+
+int uid_take(uid_t first, uint32_t count, struct uid_lease *ret, struct err *err)
+{
+	uint32_t start = 0;
+	CLEANUP_FD int fd = open_leases(err);
 	if (fd < 0)
-		return err_errno(err, "open %s", path);
+		return fd;
+	if (getrandom(&start, sizeof start, 0) != sizeof start)
+		return err_errno(err, "draw a number");
 	for (uint32_t i = 0; i < count; i++) {
+		uid_t uid = first + (uid_t)(((uint64_t)start + i) % count);
 		struct flock lock = {
-			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1
+			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = uid, .l_len = 1
 		};
 		if (fcntl(fd, F_SETLK, &lock) == 0) {
-			*ret = (struct uid_lease){ .uid = first + i, .lock_fd = take_fd(&fd) };
+			*ret = (struct uid_lease){ .uid = uid, .lock_fd = take_fd(&fd) };
 			return 0;
 		}
 		if (errno != EAGAIN && errno != EACCES)
-			return err_errno(err, "lock %s", path);
+			return err_errno(err, "lock a uid");
 	}
 	return err_set(err, ERR_HOST, EUSERS,
 		       "all %u uids from %u on are in use; widen 'uids:' in cupel.yaml", count,

@@ -11,5 +11,6 @@ struct uid_lease {
 	int lock_fd; /* owned; the lease ends with it, or with the process */
 };
 
-/* The lowest of the range that no live keeper holds: byte N of HOME/uids.lock is uid first + N. */
-int uid_take(const char *home, uid_t first, uint32_t count, struct uid_lease *ret, struct err *err);
+/* One of the range that no live keeper on this host holds: byte N of /run/cupel/uids.lock stands for uid N. Drawn by chance, so
+ * that a uid is not used again right after a run. */
+int uid_take(uid_t first, uint32_t count, struct uid_lease *ret, struct err *err);

@@ -100,7 +100,7 @@ static void decide_oom(const struct ending *e, struct verdict *v)
 	} else
 		note(v,
 		     "The kernel ended the analysis for memory at a peak of %s, below its own limit of %s: all runs together had reached "
-		     "their common limit. Run fewer at a time, or raise 'aggregate: memory' in cupel.yaml.",
+		     "their common limit, or the host had no memory left. Run fewer at a time, or raise 'aggregate: memory' in cupel.yaml.",
 		     size_text(e->usage.mem_peak_bytes), size_text(memory));
 }
 
@@ -242,7 +242,7 @@ static void decide_success(const struct ending *e, struct verdict *v)
 
 static void add_remarks(const struct ending *e, struct verdict *v)
 {
-	if (e->log_dropped[0] || e->log_dropped[1])
+	if (!e->log_errno && (e->log_dropped[0] || e->log_dropped[1]))
 		note(v, " Of its log, %s were dropped beyond the limit of %s.",
 		     size_text(e->log_dropped[0] + e->log_dropped[1]),
 		     size_text(limit(e, LIMIT_LOG)));

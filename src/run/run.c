@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -33,6 +34,7 @@ struct following {
 	int keeper_fd; /* owned */
 	struct tail tails[2];
 	bool ended;
+	bool cancelled; /* a signal asked us to end */
 	struct keeper_msg last;
 };
 
@@ -56,9 +58,37 @@ static bool open_run(struct following *f)
 	return f->run_fd >= 0;
 }
 
+static void on_signal(struct following *f)
+{
+	struct signalfd_siginfo info;
+	while (read(f->signal_fd, &info, sizeof info) == sizeof info) {
+		struct keeper_cmd cmd = { .cancel_signal = (int)info.ssi_signo };
+		(void)send(f->socket_fd, &cmd, sizeof cmd, MSG_NOSIGNAL);
+		f->cancelled = true;
+	}
+}
+
+/* Waits until our reader takes more, still hearing signals. False if it is gone, or if it does not read and we are to end. A write of
+ * at most PIPE_BUF does not block after this (pipe(7)). */
+static bool wait_for_reader(struct following *f, int to_fd)
+{
+	for (;;) {
+		struct pollfd fds[] = { { .fd = to_fd, .events = POLLOUT },
+					{ .fd = f->signal_fd, .events = POLLIN } };
+		if (poll(fds, 2, f->cancelled ? 0 : -1) < 0 && errno != EINTR)
+			return false;
+		if (fds[1].revents)
+			on_signal(f);
+		if (fds[0].revents & POLLOUT)
+			return true;
+		if (fds[0].revents || f->cancelled)
+			return false;
+	}
+}
+
 static void pass_on(struct following *f, struct tail *t)
 {
-	char buffer[65536];
+	char buffer[PIPE_BUF];
 	if (t->log_fd < 0 && open_run(f)) {
 		int fd = fs_open_beneath(f->run_fd, t->name, O_RDONLY | O_CLOEXEC, 0);
 		t->log_fd = fd < 0 ? -1 : fd;
@@ -69,7 +99,7 @@ static void pass_on(struct following *f, struct tail *t)
 			return;
 		if (f->q->viewer && f->q->viewer->clear)
 			f->q->viewer->clear(f->q->viewer->data);
-		if (fs_write_all(t->to_fd, buffer, (size_t)n) < 0)
+		if (!wait_for_reader(f, t->to_fd) || fs_write_all(t->to_fd, buffer, (size_t)n) < 0)
 			t->to_fd = -1; /* our reader is gone; the log has it all */
 	}
 }
@@ -96,22 +126,17 @@ static void on_message(struct following *f)
 	}
 }
 
-static void on_signal(struct following *f)
-{
-	struct signalfd_siginfo info;
-	while (read(f->signal_fd, &info, sizeof info) == sizeof info) {
-		struct keeper_cmd cmd = { .cancel_signal = (int)info.ssi_signo };
-		(void)send(f->socket_fd, &cmd, sizeof cmd, MSG_NOSIGNAL);
-	}
-}
-
 static int take_signals(struct following *f, sigset_t *old, struct err *err)
 {
 	sigset_t set;
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+		struct sigaction action;
+		/* What the caller lets us ignore stays ignored: nohup, background jobs. A descriptor would show it all the same. */
+		if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&set, signals[i]);
+	}
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (sigprocmask(SIG_BLOCK, &set, old) < 0)
 		return err_errno(err, "block signals");
@@ -199,6 +224,7 @@ int run_local(const struct run_request *request, int *ret_exit_status, struct er
 {
 	struct gc_report report;
 	sigset_t old;
+	sigemptyset(&old);
 	CLEANUP(following_release)
 	struct following f = {
 		.q = request,

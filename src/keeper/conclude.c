@@ -1,0 +1,124 @@
+/* From a box that is dead to a record that is complete: usage, outputs, clean-up, verdict. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fs.h"
+#include "keeper/describe.h"
+#include "keeper/state.h"
+
+void keeper_read_end(struct keeper_state *s)
+{
+	struct keeping *k = &s->k;
+	struct scratch_use disk;
+	struct usage u;
+	s->ended_real_ns = clock_real_ns();
+	if (k->budget && k->budget->ops->read_usage(k->budget, &u, NULL) >= 0)
+		watch_note_usage(k, &u);
+	if (k->has_scratch && scratch_measure(&k->scratch, &disk) >= 0 && disk.full)
+		k->ending.disk_full = true;
+	k->ending.disk_peak_bytes = k->scratch.peak_bytes;
+	k->ending.disk_peak_inodes = k->scratch.peak_inodes;
+	(void)snprintf(k->ending.disk_mechanism, sizeof k->ending.disk_mechanism, "%s",
+		       k->scratch.mechanism);
+	for (int i = 0; i < 2; i++) {
+		(void)stream_finish(&k->streams[i]);
+		k->ending.log_dropped[i] = k->streams[i].dropped_bytes;
+	}
+	(void)record_event(&k->record, "ended", describe_end(k), NULL);
+}
+
+void keeper_collect(struct keeper_state *s)
+{
+	struct keeping *k = &s->k;
+	const struct analysis *a = k->q->analysis;
+	struct err err = { 0 };
+	struct collect_request request = {
+		.work_fd = k->scratch.dir_fd,
+		.run_fd = k->record.dir_fd,
+		.uid = s->uid,
+		.gid = s->gid,
+		.outputs = a->outputs,
+		.n_outputs = a->n_outputs,
+		.max_bytes = k->q->plan->limits.at[LIMIT_OUTPUT_SIZE].value,
+		.max_count = k->q->plan->limits.at[LIMIT_OUTPUT_COUNT].value,
+	};
+	int r = outputs_collect(&request, &s->manifest, &err);
+	if (r >= 0)
+		r = record_file(&k->record, "outputs.json", manifest_json(&s->manifest), &err);
+	if (r < 0) {
+		(void)record_event(&k->record, "collect-failed",
+				   json_pack("{s:o}", "error", json_text(err.text)), NULL);
+		if (k->ending.stop == STOP_NONE) {
+			k->ending.stop = STOP_RECORD;
+			k->ending.setup = err;
+		}
+		return;
+	}
+	k->ending.output_over_cap = s->manifest.over_cap;
+	k->ending.output_missing = s->manifest.missing;
+	k->ending.outputs_refused = s->manifest.n_refused_all;
+	(void)record_event(&k->record, "collected",
+			   json_pack("{s:I,s:o}", "files", (json_int_t)s->manifest.n_files, "bytes",
+				     json_u64(s->manifest.bytes)),
+			   NULL);
+}
+
+/* A kept working directory is a plain copy with the keeper's ownership in the run directory: it neither holds the run's
+ * mount nor belongs to a uid that another run will have. */
+void keeper_keep(struct keeper_state *s)
+{
+	struct keeping *k = &s->k;
+	struct verdict v;
+	struct err err = { 0 };
+	uint64_t files = 0;
+	verdict_decide(&k->ending, &v);
+	if (k->q->keep == KEEP_NEVER || (k->q->keep == KEEP_FAILED && v.cause == CAUSE_OK))
+		return;
+	int r = mkdirat(k->record.dir_fd, "work", 0700) < 0 ? err_errno(&err, "make work/") : 0;
+	CLEANUP_FD int dest_fd = r < 0 ? -1
+				       : fs_open_beneath(k->record.dir_fd, "work",
+							 O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	if (r >= 0)
+		r = outputs_keep(k->scratch.dir_fd, dest_fd, s->uid, s->gid, &files, &err);
+	(void)record_event(
+		&k->record, r < 0 ? "keep-failed" : "kept",
+		json_pack("{s:I,s:o}", "files", (json_int_t)files, "error", json_text(err.text)),
+		NULL);
+}
+
+/* Nothing of the run stays on the host but its record. */
+void keeper_clean(struct keeper_state *s)
+{
+	struct keeping *k = &s->k;
+	struct err err = { 0 };
+	struct fs_removed removed = { 0 };
+	if (k->budget && k->budget->ops->remove(k->budget, &err) < 0)
+		(void)record_event(&k->record, "cgroup-remains",
+				   json_pack("{s:o}", "error", json_text(err.text)), NULL);
+	if (!k->has_scratch)
+		return;
+	int r = scratch_remove(&k->scratch, &removed, &err);
+	(void)record_event(
+		&k->record, "removed",
+		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "path", json_text(k->q->plan->work_dir),
+			  "files", json_u64(removed.files), "dirs", json_u64(removed.dirs), "bytes",
+			  json_u64(removed.bytes), "remained", json_u64(removed.remained), "error",
+			  r < 0 ? json_text(err.text) : json_null()),
+		NULL);
+}
+
+int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err)
+{
+	struct keeping *k = &s->k;
+	verdict_decide(&k->ending, v);
+	int r = record_event(&k->record, "verdict",
+			     json_pack("{s:s,s:i}", "cause", cause_name(v->cause), "exit_status",
+				       v->exit_status),
+			     err);
+	if (r < 0)
+		return r;
+	struct run_times times = { s->accepted_real_ns, s->started_real_ns, s->ended_real_ns };
+	return record_finish(&k->record, describe_verdict(k, v, &times), err);
+}

@@ -1,0 +1,157 @@
+/* From an id that was taken to an analysis that runs: user, disk, budget, box, go. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "keeper/describe.h"
+#include "keeper/state.h"
+
+#define FIRST_SAMPLE_NS (20 * NS_PER_MS)
+
+static int take_user(struct keeper_state *s, struct err *err)
+{
+	const struct keeper_request *q = s->k.q;
+	s->uid = q->host->uid;
+	s->gid = q->host->gid;
+	if (!q->host->is_root)
+		return 0;
+	int r = uid_take(q->config->uid_first, q->config->uid_count, &s->lease, err);
+	s->uid = s->gid = s->lease.uid;
+	return r;
+}
+
+static int make_scratch(struct keeper_state *s, struct err *err)
+{
+	const struct keeper_request *q = s->k.q;
+	struct scratch_request request = {
+		.home = q->config->home,
+		.path = q->plan->work_dir,
+		.limit_bytes = q->plan->limits.at[LIMIT_DISK].value,
+		.limit_inodes = q->plan->limits.at[LIMIT_INODES].value,
+		.owner_uid = s->uid,
+		.owner_gid = s->gid,
+		.mechanism = q->config->disk,
+		.may_miss = plan_may_miss(q->plan, "disk"),
+	};
+	int r = scratch_create(&request, &s->k.scratch, err);
+	if (r < 0)
+		return r;
+	s->k.has_scratch = true;
+	for (size_t i = 0; i < q->plan->work_dirs.n; i++) {
+		r = scratch_mkdir(&s->k.scratch, q->plan->work_dirs.v[i], 0755, s->uid, s->gid);
+		if (r < 0)
+			return err_set(err, ERR_HOST, -r, "make %s/%s: %s", q->plan->work_dir,
+				       q->plan->work_dirs.v[i], strerrordesc_np(-r));
+	}
+	return 0;
+}
+
+static int make_budget(struct keeper_state *s, struct err *err)
+{
+	const struct keeper_request *q = s->k.q;
+	struct budget_request request = {
+		.id = q->id,
+		.parent = q->config->cgroup_parent,
+		.manager = q->config->cgroup_manager,
+		.limits = &q->plan->limits,
+		.aggregate = &q->config->aggregate,
+		.may_miss_memory = plan_may_miss(q->plan, "memory"),
+		.may_miss_cpu = plan_may_miss(q->plan, "cpu"),
+		.may_miss_pids = plan_may_miss(q->plan, "pids"),
+	};
+	return budget_create(&request, &s->k.budget, err);
+}
+
+static int open_log(struct keeper_state *s, int i, const char *name, int *pipe_fd, struct err *err)
+{
+	struct stream *stream = &s->k.streams[i];
+	stream->file_fd = fs_open_beneath(s->k.record.dir_fd, name,
+					  O_CREAT | O_EXCL | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+	if (stream->file_fd < 0)
+		return err_set(err, ERR_HOST, -stream->file_fd, "make %s: %s", name,
+			       strerrordesc_np(-stream->file_fd));
+	stream->pipe_fd = take_fd(pipe_fd);
+	stream->limit_bytes = s->k.q->plan->limits.at[LIMIT_LOG].value;
+	return 0;
+}
+
+static int open_logs(struct keeper_state *s, struct err *err)
+{
+	struct keeping *k = &s->k;
+	int r = open_log(s, 0, "stdout.log", &k->box.out_fd, err);
+	if (r >= 0)
+		r = open_log(s, 1, "stderr.log", &k->box.err_fd, err);
+	if (r < 0)
+		return r;
+	k->usage_fd = fs_open_beneath(k->record.dir_fd, "usage.jsonl",
+				      O_CREAT | O_EXCL | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+	return k->usage_fd < 0 ? err_set(err, ERR_HOST, -k->usage_fd, "make usage.jsonl") : 0;
+}
+
+static int make_box(struct keeper_state *s, struct err *err)
+{
+	struct keeping *k = &s->k;
+	struct launch_request request = {
+		.plan = k->q->plan,
+		.budget = k->budget,
+		.uid = s->uid,
+		.gid = s->gid,
+		.is_root = k->q->host->is_root,
+		.work_fd = k->scratch.dir_fd,
+	};
+	int r = launch(&request, &k->box, err);
+	stages_mark(&k->stages, STAGE_BOX);
+	if (r >= 0)
+		r = record_file(&k->record, "receipt.json", describe_receipt(k), err);
+	if (r >= 0)
+		r = open_logs(s, err);
+	stages_mark(&k->stages, STAGE_RECEIPT);
+	return r;
+}
+
+static int go(struct keeper_state *s, struct err *err)
+{
+	struct keeping *k = &s->k;
+	const struct limits *l = &k->q->plan->limits;
+	describe_missing(k, k->ending.missing_layers, sizeof k->ending.missing_layers);
+	int r = record_event(
+		&k->record, "started",
+		json_pack("{s:i,s:I}", "init_pid", (int)k->box.pid, "uid", (json_int_t)s->uid),
+		err);
+	if (r >= 0)
+		r = record_sync(&k->record, err);
+	if (r < 0)
+		return r;
+	k->started_ns = clock_monotonic_ns();
+	s->started_real_ns = clock_real_ns();
+	k->end_at = k->started_ns + l->at[LIMIT_TIME].value;
+	k->sample_at = k->started_ns + FIRST_SAMPLE_NS;
+	if (k->q->analysis->warn_signal && l->at[LIMIT_WARN].value &&
+	    l->at[LIMIT_WARN].value < l->at[LIMIT_TIME].value)
+		k->warn_at = k->end_at - l->at[LIMIT_WARN].value;
+	r = launch_go(&k->box, err);
+	if (r < 0)
+		return r;
+	struct keeper_msg msg = { .kind = KEEPER_MSG_STARTED };
+	keeper_say(k, &msg);
+	return 0;
+}
+
+int keeper_prepare(struct keeper_state *s, struct err *err)
+{
+	struct stages *stages = &s->k.stages;
+	int r = take_user(s, err);
+	if (r >= 0)
+		r = make_scratch(s, err);
+	stages_mark(stages, STAGE_SCRATCH);
+	if (r >= 0)
+		r = make_budget(s, err);
+	stages_mark(stages, STAGE_BUDGET);
+	if (r >= 0)
+		r = make_box(s, err);
+	if (r >= 0)
+		r = go(s, err);
+	stages_mark(stages, STAGE_START);
+	return r;
+}

@@ -1,0 +1,26 @@
+/* The state of a keeper, between the files that tell its story: keeper.c, prepare.c, conclude.c. */
+#pragma once
+
+#include "collect/outputs.h"
+#include "keeper/uids.h"
+#include "keeper/watch.h"
+
+struct keeper_state {
+	struct keeping k;
+	struct uid_lease lease;
+	uid_t uid; /* of the run */
+	gid_t gid;
+	struct manifest manifest;
+	uint64_t accepted_real_ns, started_real_ns, ended_real_ns;
+};
+
+/* prepare.c: everything up to the go. A failure is the host's, and is recorded as `setup`. */
+int keeper_prepare(struct keeper_state *s, struct err *err);
+
+/* conclude.c: when nothing of the box is alive any more, in this order. */
+void keeper_read_end(struct keeper_state *s);
+void keeper_collect(struct keeper_state *s);
+void keeper_keep(struct keeper_state *s);
+void keeper_clean(struct keeper_state *s);
+/* The last step: from here on the run is complete. */
+int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err);

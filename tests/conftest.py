@@ -14,12 +14,19 @@ import cupel as lib  # noqa: E402  pylint: disable=wrong-import-position
 
 def _user_namespaces():
     """Why an ordinary user can have no box here; None if he can."""
+
     def become():
         os.setgroups([])
         os.setresgid(lib.USER_ID, lib.USER_ID, lib.USER_ID)
         os.setresuid(lib.USER_ID, lib.USER_ID, lib.USER_ID)
-    tried = subprocess.run(["unshare", "--user", "--map-root-user", "true"], preexec_fn=become,
-                           capture_output=True, text=True, check=False)
+
+    tried = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "true"],
+        preexec_fn=become,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return None if tried.returncode == 0 else tried.stderr.strip()
 
 
@@ -36,6 +43,7 @@ def callers():
         if who not in made:
             made[who] = lib.Cupel(who)
         return made[who]
+
     yield get
     for caller in made.values():
         caller.close()

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/fs.h"
@@ -37,6 +38,19 @@ static ssize_t read_at(const struct copy *c, uint64_t offset, uint64_t wanted)
 	return n;
 }
 
+static bool is_zero(const char *bytes, size_t length)
+{
+	return length == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0);
+}
+
+/* Zeros become a hole: an output costs no more here than it cost there. */
+static int write_or_skip(const struct copy *c, size_t length)
+{
+	if (!is_zero(c->buffer, length))
+		return fs_write_all(c->to_fd, c->buffer, length);
+	return lseek(c->to_fd, (off_t)length, SEEK_CUR) < 0 ? -errno : 0;
+}
+
 int copy_hashed(const struct copy *c, struct hash *hash, const char **ret_reason)
 {
 	uint64_t size = (uint64_t)c->before->st_size;
@@ -47,11 +61,13 @@ int copy_hashed(const struct copy *c, struct hash *hash, const char **ret_reason
 			return 0;
 		}
 		hash_add(hash, c->buffer, (size_t)n);
-		int r = fs_write_all(c->to_fd, c->buffer, (size_t)n);
+		int r = write_or_skip(c, (size_t)n);
 		if (r < 0)
 			return r;
 		done += (uint64_t)n;
 	}
+	if (ftruncate(c->to_fd, c->before->st_size) < 0)
+		return -errno;
 	*ret_reason = check_unchanged(c);
 	return 0;
 }

@@ -66,6 +66,7 @@ void manifest_release(struct manifest *m)
 	free(m->files);
 	free(m->refused);
 	free(m->missing);
+	free(m->damaged);
 	*m = (struct manifest){ 0 };
 }
 

@@ -140,6 +140,13 @@ static int item_take(struct walk *w, const struct item *item, struct err *err)
 		return 0;
 	}
 
+	/* Written pages that never reached the disk read as zeros once they are dropped; only a sync tells. */
+	if (w->request->sync_sources && fsync(item->entry.fd) < 0) {
+		manifest_refuse(m, item->path, "the disk lost it");
+		if (!m->damaged)
+			m->damaged = xstrdup(item->path);
+		return 0;
+	}
 	CLEANUP_FD int to_fd = item_dest(w, item);
 	if (is_name_trouble(to_fd)) {
 		manifest_refuse(m, item->path, "its name cannot be stored");

@@ -32,6 +32,7 @@ struct manifest {
 	uint64_t n_refused_all;
 	uint64_t bytes;
 	char *missing; /* owned; the first required pattern that matched no collected file, or NULL; not judged when over_cap */
+	char *damaged; /* owned; the first output that the disk lost, or NULL */
 	bool over_cap; /* a cap was passed: what was taken before it is listed and committed as partial, nothing after it was looked at */
 };
 #define OUTPUT_REFUSED_MAX 100
@@ -50,6 +51,7 @@ struct collect_request {
 	const struct output *outputs;
 	size_t n_outputs;
 	uint64_t max_bytes, max_count;
+	bool sync_sources; /* the disk under the working directory may have failed unseen: each output is synced before it is read */
 };
 
 /* Copies each match to a temporary tree, hashing as it goes, syncs, then renames it to outputs/ (none is made when nothing was

@@ -94,7 +94,8 @@ int stream_finish(struct stream *s)
 
 	int r = append(s, str_text(&mark), mark.length);
 	/* A log that is a pipe or a device has nothing to sync. */
-	if (s->kept_bytes > 0 && fsync(s->file_fd) < 0 && errno != EINVAL && errno != EROFS && r == 0)
+	if (s->kept_bytes > 0 && fsync(s->file_fd) < 0 && errno != EINVAL && errno != EROFS &&
+	    r == 0)
 		r = -errno;
 	return r;
 }

@@ -41,6 +41,7 @@ void keeper_collect(struct keeper_state *s)
 		.gid = s->gid,
 		.outputs = a->outputs,
 		.n_outputs = a->n_outputs,
+		.sync_sources = k->scratch.mounted,
 		.max_bytes = k->q->plan->limits.at[LIMIT_OUTPUT_SIZE].value,
 		.max_count = k->q->plan->limits.at[LIMIT_OUTPUT_COUNT].value,
 	};
@@ -58,6 +59,7 @@ void keeper_collect(struct keeper_state *s)
 	}
 	k->ending.output_over_cap = s->manifest.over_cap;
 	k->ending.output_missing = s->manifest.missing;
+	k->ending.output_damaged = s->manifest.damaged;
 	k->ending.outputs_refused = s->manifest.n_refused_all;
 	(void)record_event(&k->record, "collected",
 			   json_pack("{s:I,s:o}", "files", (json_int_t)s->manifest.n_files, "bytes",

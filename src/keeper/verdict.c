@@ -216,7 +216,14 @@ static void decide_failure(const struct ending *e, struct verdict *v)
 
 static void decide_success(const struct ending *e, struct verdict *v)
 {
-	if (e->output_over_cap) {
+	if (e->output_damaged) {
+		v->cause = CAUSE_DISK;
+		v->exit_status = 1;
+		note(v,
+		     "The analysis ended with status 0, but its output '%.200s' was lost: the host's disk was full or failing while it ran. "
+		     "Make room on it and run again.",
+		     e->output_damaged);
+	} else if (e->output_over_cap) {
 		v->cause = CAUSE_OUTPUT_CAP;
 		v->exit_status = 1;
 		note(v,

@@ -63,6 +63,7 @@ struct ending {
 	int log_errno; /* the log could not be written */
 	bool output_over_cap;
 	const char *output_missing; /* pattern or NULL */
+	const char *output_damaged; /* path or NULL: the disk below lost it */
 	uint64_t outputs_refused;
 	struct limits limits;
 	const char *program;      /* argv[0] */

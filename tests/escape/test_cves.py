@@ -1,4 +1,5 @@
-"""How others were broken, tried on us. One test a class of docs/THREATS.md, named after the best known case."""
+"""How others were broken, tried on us. One test a class of docs/THREATS.md, named after the
+best known case."""
 
 import os
 import re
@@ -10,25 +11,42 @@ import pytest
 
 
 def test_cve_2024_28185_output_written_through_a_planted_link(cupel):
-    """Judge0 wrote, and with the fix (28189) still chowned, through a link in the box's directory."""
+    """Judge0 wrote, and with the fix (28189) still chowned, through a link in the box's
+    directory."""
     victim = cupel.base / "victim"
     victim.write_text("untouched", encoding="utf-8")
     cupel.own(victim)
     victim.chmod(0o600)
     before = victim.stat()
     names = ("stdout.log", "verdict.json", "outputs.json", "out/result", "tmp/x", "home/.profile")
-    result = cupel.run("--keep", "always", "--", "/bin/sh", "-c",
-                       "; ".join(f"ln -sf {victim} {name}" for name in names) + "; echo said")
+    result = cupel.run(
+        "--keep",
+        "always",
+        "--",
+        "/bin/sh",
+        "-c",
+        "; ".join(f"ln -sf {victim} {name}" for name in names) + "; echo said",
+    )
     assert result.cause == "ok"
     assert victim.read_text(encoding="utf-8") == "untouched"
     after = victim.stat()
-    assert (after.st_mode, after.st_uid, after.st_mtime_ns) == (before.st_mode, before.st_uid, before.st_mtime_ns)
+    assert (after.st_mode, after.st_uid, after.st_mtime_ns) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_mtime_ns,
+    )
 
 
 def test_cve_2018_15664_path_swapped_between_check_and_use(cupel):
     """docker cp. Here the box is dead when its files are looked at: nobody is there to swap."""
-    result = cupel.run("--", "/bin/sh", "-c", "mkdir out/d; echo x >out/d/f; "
-                       "(while :; do mv out/d out/e; ln -s /etc out/d; rm out/d; mv out/e out/d; done) & sleep 0.2")
+    result = cupel.run(
+        "--",
+        "/bin/sh",
+        "-c",
+        "mkdir out/d; echo x >out/d/f; "
+        "(while :; do mv out/d out/e; ln -s /etc out/d; rm out/d; mv out/e out/d; done) & "
+        "sleep 0.2",
+    )
     assert result.cause == "ok"
     assert {file["path"] for file in result.outputs["files"]} <= {"out/d/f", "out/e/f"}
 
@@ -44,7 +62,9 @@ def test_cve_2021_30465_setup_path_is_a_link(cupel):
     try:
         result = cupel.run("--", "/bin/sh", "-c", "echo x >out/x", id=run_id)
         assert result.status == 125
-        assert "exists already" in result.stderr + (result.verdict or {}).get("completion_notes", "")
+        assert "exists already" in result.stderr + (result.verdict or {}).get(
+            "completion_notes", ""
+        )
         assert os.listdir(target) == []
         assert work.is_symlink()
     finally:
@@ -53,7 +73,8 @@ def test_cve_2021_30465_setup_path_is_a_link(cupel):
 
 
 def test_cve_2021_44731_directory_made_by_someone_else(cupel):
-    """snapd: a predictable name in /tmp that another user made first is not used, and not removed."""
+    """snapd: a predictable name in /tmp that another user made first is not used, and not
+    removed."""
     run_id = cupel.new_id()
     work = cupel.work_dir(run_id)
     work.mkdir(0o777)
@@ -68,10 +89,13 @@ def test_cve_2021_44731_directory_made_by_someone_else(cupel):
 
 
 def test_cve_2024_21626_leaked_directory(cupel):
-    """Leaky Vessels: a directory descriptor of the host left open leads out, as does the current directory."""
+    """Leaky Vessels: a directory descriptor of the host left open leads out, as does the
+    current directory."""
     folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        acts = [f"chdir=/proc/self/fd/{fd}" for fd in range(3, 40)] + [f"list=/proc/self/fd/{folder}/etc"]
+        acts = [f"chdir=/proc/self/fd/{fd}" for fd in range(3, 40)] + [
+            f"list=/proc/self/fd/{folder}/etc"
+        ]
         answers, _ = cupel.probed(*acts, pass_fds=[folder], cwd="/")
         assert set(answers.values()) == {"ENOENT"}
         act = f"chdir=/proc/self/fd/{folder}"
@@ -81,15 +105,18 @@ def test_cve_2024_21626_leaked_directory(cupel):
 
 
 def test_cve_2019_5736_own_binary_overwritten(cupel):
-    """Also from a child that was forked and has not yet executed anything: pid 1's image is closed to all."""
+    """runc was overwritten through /proc/PID/exe. Neither pid 1's nor the inputs' programs are."""
     before = cupel.binary.read_bytes()
-    result = cupel.run("--", "/bin/sh", "-c", "for p in /proc/[0-9]*; do echo x >$p/exe; done; cat /proc/1/exe")
+    result = cupel.run(
+        "--", "/bin/sh", "-c", "for p in /proc/[0-9]*; do echo x >$p/exe; done; cat /proc/1/exe"
+    )
     assert result.stdout == ""
     assert cupel.binary.read_bytes() == before
 
 
 def test_cve_2019_19921_proc_that_is_no_proc(cupel):
-    """runc: a volume over /proc took the label's writes. No input gets there, and ours is a procfs."""
+    """runc: a volume over /proc took the label's writes. No input gets there, and ours is a
+    procfs."""
     for name in ("../../../proc", "..", "/proc", "a/../../b", "."):
         result = cupel.run("--data", f"/etc/hostname:{name}", "--", "/bin/true")
         assert (result.status, result.verdict) == (2, None), name
@@ -100,10 +127,19 @@ def test_cve_2019_19921_proc_that_is_no_proc(cupel):
 
 
 def test_cve_2025_31133_mask_source_swapped(cupel):
-    """runc: /dev/null as the source of masks, replaced by a link. Devices are the host's real ones, and the
-    directory they are in cannot be written."""
-    result = cupel.run("--", "/usr/bin/stat", "-c", "%F %t:%T %n", "/dev/null", "/dev/zero", "/dev/full",
-                       "/dev/random", "/dev/urandom")
+    """runc: /dev/null as the source of masks, replaced by a link. Devices are the host's real
+    ones, and the directory they are in cannot be written."""
+    result = cupel.run(
+        "--",
+        "/usr/bin/stat",
+        "-c",
+        "%F %t:%T %n",
+        "/dev/null",
+        "/dev/zero",
+        "/dev/full",
+        "/dev/random",
+        "/dev/urandom",
+    )
     assert re.findall(r"special file (\S+)", result.stdout) == ["1:3", "1:5", "1:7", "1:8", "1:9"]
     acts = ["unlink=/dev/null", "rename=/dev/null,/dev/x", "symlink=/etc,/dev/y"]
     answers, _ = cupel.probed(*acts)
@@ -161,7 +197,12 @@ def test_cve_2026_48785_prefix_of_a_path(cupel):
 
 def test_cve_2022_0492_release_agent(cupel):
     """cgroupfs is neither there nor to be had."""
-    result = cupel.run("--", "/bin/sh", "-c", "grep -E ' cgroup2? ' /proc/mounts; ls -d /sys/fs/cgroup; unshare -UrC true")
+    result = cupel.run(
+        "--",
+        "/bin/sh",
+        "-c",
+        "grep -E ' cgroup2? ' /proc/mounts; ls -d /sys/fs/cgroup; unshare -UrC true",
+    )
     assert result.stdout == ""
     assert "Operation not permitted" in result.stderr
 
@@ -180,8 +221,20 @@ def test_isolate_2_5_groups_are_dropped(callers):
     """Root's supplementary groups (here adm and sudo) open many a door."""
     root = callers("root")
     result_id = root.new_id()
-    command = ["setpriv", "--groups=4,27", "--", root.binary, "run", "--quiet", "--id", result_id, "--",
-               "/bin/sh", "-c", "grep -e ^Groups: -e ^Gid: /proc/self/status; id -G"]
+    command = [
+        "setpriv",
+        "--groups=4,27",
+        "--",
+        root.binary,
+        "run",
+        "--quiet",
+        "--id",
+        result_id,
+        "--",
+        "/bin/sh",
+        "-c",
+        "grep -e ^Groups: -e ^Gid: /proc/self/status; id -G",
+    ]
     control = root.call("setpriv", "--groups=4,27", "--", "id", "-G")[1]
     assert control.split() == ["0", "4", "27"]
     _, out, _ = root.call(*command)
@@ -192,7 +245,8 @@ def test_isolate_2_5_groups_are_dropped(callers):
 
 
 def test_judge0_time_limits_that_mean_none(cupel):
-    """Below a second is a limit too; zero, negative and not a number are none that can be asked for."""
+    """Below a second is a limit too; zero, negative and not a number are none that can be asked
+    for."""
     for text in ("0", "0s", "-1s", "nan", "inf", "1e99", "18446744073709551616s", "", " 1s", "1s "):
         result = cupel.run("--time", text, "--", "/bin/true")
         assert (result.status, result.verdict) == (2, None), text
@@ -224,19 +278,32 @@ def test_project_file_of_a_stranger(callers, cupel):
 
 def test_nothing_of_a_run_is_left(cupel):
     """Mounts, loop devices, groups, files: as before, whatever the end was."""
+
     def traces():
         with open("/proc/self/mountinfo", encoding="utf-8") as file:
             mounts = [line for line in file if "scidex-analysis-t" + str(os.getpid()) in line]
-        left = [name for name in os.listdir("/tmp") if name.startswith(f"scidex-analysis-t{os.getpid()}-")]
+        left = [
+            name
+            for name in os.listdir("/tmp")
+            if name.startswith(f"scidex-analysis-t{os.getpid()}-")
+        ]
         return mounts, left, cupel.groups()
-    for command in (["/bin/true"], ["/bin/false"], ["/bin/sh", "-c", "kill -9 $$"], ["/no/such/program"]):
+
+    for command in (
+        ["/bin/true"],
+        ["/bin/false"],
+        ["/bin/sh", "-c", "kill -9 $$"],
+        ["/no/such/program"],
+    ):
         cupel.run("--", *command)
         assert traces() == ([], [], [])
 
 
 def test_the_work_directory_is_closed_to_others(cupel, callers):
     """While it runs, another user of the host sees nothing of it."""
-    process, run_id = cupel.start("--", "/bin/sh", "-c", "echo x >out/x; echo up; sleep 600", stdout=subprocess.PIPE)
+    process, run_id = cupel.start(
+        "--", "/bin/sh", "-c", "echo x >out/x; echo up; sleep 600", stdout=subprocess.PIPE
+    )
     try:
         assert process.stdout.readline() == b"up\n"
         work = cupel.work_dir(run_id)

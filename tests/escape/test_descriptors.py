@@ -1,4 +1,5 @@
-"""Descriptors, directory, terminal: nothing inherited but three streams, and no way to type for the caller."""
+"""Descriptors, directory, terminal: nothing inherited but three streams, and no way to type for
+the caller."""
 
 import fcntl
 import os
@@ -13,7 +14,8 @@ import cupel as lib
 
 
 def test_only_three_descriptors(cupel):
-    """Though the caller leaves a file, a directory, a socket and a pipe open for whoever does not look."""
+    """Though the caller leaves a file, a directory, a socket and a pipe open for whoever does
+    not look."""
     secret = os.open("/etc/hostname", os.O_RDONLY)
     folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
     left, right = socket.socketpair()
@@ -33,9 +35,15 @@ def test_only_three_descriptors(cupel):
 
 
 def test_what_the_three_are(cupel):
-    """Standard input is empty whatever the caller's is; the streams are pipes, not the caller's files."""
-    result = cupel.run("--", "/bin/sh", "-c", "readlink /proc/self/fd/0; readlink /proc/self/fd/1; wc -c",
-                       stdin=subprocess.PIPE)
+    """Standard input is empty whatever the caller's is; the streams are pipes, not the caller's
+    files."""
+    result = cupel.run(
+        "--",
+        "/bin/sh",
+        "-c",
+        "readlink /proc/self/fd/0; readlink /proc/self/fd/1; wc -c",
+        stdin=subprocess.PIPE,
+    )
     lines = result.stdout.splitlines()
     assert lines[0].endswith("/null")
     assert lines[1].startswith("pipe:")
@@ -44,12 +52,29 @@ def test_what_the_three_are(cupel):
 
 def test_a_closed_caller_is_no_way_in(cupel):
     """Without standard streams of its own, cupel must not put something else in their place."""
+
     def close_all():
         os.closerange(0, 3)
-    command = [str(cupel.binary), "run", "--quiet", "--id", (run_id := cupel.new_id()), "--data",
-               f"{cupel.probe}:probe", "--", "data/probe", "descriptors"]
-    with subprocess.Popen(command, env=cupel.environ(), cwd=cupel.dir, close_fds=True,
-                          preexec_fn=lambda: (cupel._become(), close_all())) as process:
+
+    command = [
+        str(cupel.binary),
+        "run",
+        "--quiet",
+        "--id",
+        (run_id := cupel.new_id()),
+        "--data",
+        f"{cupel.probe}:probe",
+        "--",
+        "data/probe",
+        "descriptors",
+    ]
+    with subprocess.Popen(
+        command,
+        env=cupel.environ(),
+        cwd=cupel.dir,
+        close_fds=True,
+        preexec_fn=lambda: (cupel._become(), close_all()),
+    ) as process:
         process.wait(lib.RUN_LIMIT_S)
     log = (cupel.run_dir(run_id) / "stdout.log").read_text(encoding="utf-8")
     assert log == "descriptors [0 1 2]\n"
@@ -98,8 +123,19 @@ ACTS = ["tty", "tiocsti=0", "tiocsti=1", "tiocsti=2", "tiocsti=0,upper", "tiocli
 
 def test_nothing_types_into_the_callers_terminal(cupel):
     """TIOCSTI, also with the upper half of its argument set (CVE-2017-5226, CVE-2019-7303)."""
-    answers, status = Terminal(cupel, cupel.binary, "run", "--quiet", "--id", cupel.new_id(), "--data",
-                               f"{cupel.probe}:probe", "--", "data/probe", *ACTS).finish()
+    answers, status = Terminal(
+        cupel,
+        cupel.binary,
+        "run",
+        "--quiet",
+        "--id",
+        cupel.new_id(),
+        "--data",
+        f"{cupel.probe}:probe",
+        "--",
+        "data/probe",
+        *ACTS,
+    ).finish()
     assert status == 0
     assert answers == {"tty": "ENOENT", **{act: "EPERM" for act in ACTS[1:]}}
 
@@ -113,20 +149,35 @@ def test_the_control_types_into_it(callers):
 
 def test_the_box_is_not_in_the_callers_session(cupel):
     """Terminal signals reach cupel, never the box by itself."""
-    result = cupel.run("--", "/bin/sh", "-c", "ps -o sid=,tty= -p $$ 2>/dev/null || cut -d' ' -f6,7 /proc/self/stat")
+    result = cupel.run(
+        "--",
+        "/bin/sh",
+        "-c",
+        "ps -o sid=,tty= -p $$ 2>/dev/null || cut -d' ' -f6,7 /proc/self/stat",
+    )
     session, terminal = result.stdout.split()[:2]
     assert session == "2"
     assert terminal in ("0", "?")
 
 
 def test_locks_and_flags_do_not_reach_the_caller(cupel):
-    """O_NONBLOCK on a stream the caller shares would break the caller; the box's streams are its own."""
+    """O_NONBLOCK on a stream the caller shares would break the caller; the box's streams are
+    its own."""
     read_end, write_end = os.pipe()
     try:
         run_id = cupel.new_id()
-        with cupel.popen(cupel.binary, "run", "--quiet", "--id", run_id, "--", "/usr/bin/python3", "-c",
-                         "import os\nfor fd in (0, 1, 2): os.set_blocking(fd, False)\nprint('set')",
-                         stdout=write_end) as process:
+        with cupel.popen(
+            cupel.binary,
+            "run",
+            "--quiet",
+            "--id",
+            run_id,
+            "--",
+            "/usr/bin/python3",
+            "-c",
+            "import os\nfor fd in (0, 1, 2): os.set_blocking(fd, False)\nprint('set')",
+            stdout=write_end,
+        ) as process:
             process.wait(lib.RUN_LIMIT_S)
         assert os.read(read_end, 100) == b"set\n"
         assert not fcntl.fcntl(write_end, fcntl.F_GETFL) & os.O_NONBLOCK

@@ -1,5 +1,5 @@
-"""Files: the analysis writes its working directory and the box's own /tmp and /dev/shm, reads its runtime and
-its inputs, and nothing else is even there."""
+"""Files: the analysis writes its working directory and the box's own /tmp and /dev/shm, reads
+its runtime and its inputs, and nothing else is even there."""
 
 import json
 import os
@@ -74,8 +74,10 @@ def test_the_same_acts_succeed_outside(callers):
     place.mkdir()
     (place / "file").write_text("text", encoding="utf-8")
     acts = [f"{act}={place}/x" for act in ("create", "mkdir", "mknod", "mknod-block")]
-    acts += [f"{act}={place}/file" for act in ("write", "append", "touch", "chmod", "chown",
-                                               "chown-root", "truncate")]
+    acts += [
+        f"{act}={place}/file"
+        for act in ("write", "append", "touch", "chmod", "chown", "chown-root", "truncate")
+    ]
     acts += ["read=/etc/shadow"]
     answers = root.outside(*acts)
     assert answers == {act: "ok" for act in acts}
@@ -97,8 +99,11 @@ def test_the_hosts_tmp_is_not_seen(cupel):
         run_id = cupel.new_id()
         own = f"[scidex-analysis-{run_id}]"
         answers, _ = cupel.probed(*acts, "list=/tmp", "list=/var/tmp", id=run_id)
-        assert answers == {**{act: "ENOENT" for act in acts}, "list=/tmp": own,
-                           "list=/var/tmp": own}
+        assert answers == {
+            **{act: "ENOENT" for act in acts},
+            "list=/tmp": own,
+            "list=/var/tmp": own,
+        }
     finally:
         os.unlink(shared)
         secret.unlink()
@@ -118,8 +123,19 @@ def test_inputs_cannot_be_changed(cupel):
     assert cupel.outside(*control) == {act: "ok" for act in control}
     file.chmod(0o777)
     expected = {
-        **{f"{act}=data/in/file": "EROFS" for act in ("write", "append", "truncate", "touch", "setxattr",
-                                                      "chmod", "chown", "unlink")},
+        **{
+            f"{act}=data/in/file": "EROFS"
+            for act in (
+                "write",
+                "append",
+                "truncate",
+                "touch",
+                "setxattr",
+                "chmod",
+                "chown",
+                "unlink",
+            )
+        },
         "create=data/in/new": "EROFS",
         "mkdir=data/in/new": "EROFS",
         "rename=data/in/file,data/in/other": "EROFS",
@@ -149,16 +165,21 @@ def test_a_link_among_the_inputs_leads_nowhere(cupel):
     (data / "magic").symlink_to("/proc/1/root/etc/hostname")
     acts = [f"read={data}/absolute", f"read={data}/relative"]
     assert cupel.outside(*acts) == {act: "ok" for act in acts}
-    expected = {"read=data/d/absolute": "ENOENT", "read=data/d/relative": "ENOENT",
-                "read=data/d/shadow": "ENOENT", "read=data/d/magic": "EACCES"}
+    expected = {
+        "read=data/d/absolute": "ENOENT",
+        "read=data/d/relative": "ENOENT",
+        "read=data/d/shadow": "ENOENT",
+        "read=data/d/magic": "EACCES",
+    }
     answers, _ = cupel.probed(*expected, options=["--data", f"{data}:d"])
     assert answers == expected
 
 
 def test_other_runs_and_records_are_not_seen(cupel):
     """While another run is there, with its working directory, its record and its secret."""
-    other, other_id = cupel.start("--", "/bin/sh", "-c", "echo secret >out/s; echo up; sleep 600",
-                                  stdout=subprocess.PIPE)
+    other, other_id = cupel.start(
+        "--", "/bin/sh", "-c", "echo secret >out/s; echo up; sleep 600", stdout=subprocess.PIPE
+    )
     try:
         assert other.stdout.readline() == b"up\n"
         work, record = cupel.work_dir(other_id), cupel.run_dir(other_id)
@@ -167,8 +188,10 @@ def test_other_runs_and_records_are_not_seen(cupel):
         answers = cupel.outside(*control)
         assert answers[control[0]] == answers[control[1]] == "ok"
         assert other_id in answers[control[2]]
-        expected = {act: "ENOENT" for act in control + [f"list={work}", f"list={cupel.home}",
-                                                        f"open-path={work}"]}
+        expected = {
+            act: "ENOENT"
+            for act in control + [f"list={work}", f"list={cupel.home}", f"open-path={work}"]
+        }
         assert cupel.probed(*expected)[0] == expected
     finally:
         other.terminate()
@@ -179,13 +202,16 @@ def test_other_runs_and_records_are_not_seen(cupel):
 def test_two_runs_of_root_are_strangers(callers):
     """A uid each, neither of them root's or anybody's."""
     root = callers("root")
+
     def uid_of(run_id):
         path = root.run_dir(run_id) / "events.jsonl"
         started = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         return [event["data"]["uid"] for event in started if event["event"] == "started"][0]
 
-    runs = [root.start("--", "/bin/sh", "-c", "echo up; sleep 600", stdout=subprocess.PIPE)
-            for _ in range(2)]
+    runs = [
+        root.start("--", "/bin/sh", "-c", "echo up; sleep 600", stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
     try:
         for process, _ in runs:
             assert process.stdout.readline() == b"up\n"
@@ -224,8 +250,16 @@ def test_protected_paths_are_refused_as_inputs(cupel):
     (project / "protected-link").symlink_to("site")
     cupel.configure(f"protect: [{project}/db, {project}/protected-link]\n")
     # The path itself, what is below, what is above, and by way of a link on either side.
-    for path in ("db", "db/file", "", "innocent", "../project/db", "site", "site/file",
-                 "protected-link"):
+    for path in (
+        "db",
+        "db/file",
+        "",
+        "innocent",
+        "../project/db",
+        "site",
+        "site/file",
+        "protected-link",
+    ):
         assert "protected path" in refused(cupel, "--data", f"{project / path}:d"), path
     # A name that only begins the same is another path (CVE-2026-48785).
     result = cupel.run("--data", f"{project}/db2:d", "--", "/bin/cat", "data/d/file")
@@ -239,8 +273,15 @@ def test_cupels_own_records_are_refused_as_inputs(cupel):
     link = cupel.base / "way-in"
     link.unlink(missing_ok=True)
     link.symlink_to(first.run_dir)
-    for path in (cupel.home, cupel.home / "runs", first.run_dir, first.run_dir / "verdict.json",
-                 first.run_dir / "outputs/../verdict.json", link, cupel.base):
+    for path in (
+        cupel.home,
+        cupel.home / "runs",
+        first.run_dir,
+        first.run_dir / "verdict.json",
+        first.run_dir / "outputs/../verdict.json",
+        link,
+        cupel.base,
+    ):
         assert "own records" in refused(cupel, "--data", f"{path}:d"), path
     result = cupel.run("--data", f"{first.run_dir}/outputs/out/r:r", "--", "/bin/cat", "data/r")
     assert (result.cause, result.stdout) == ("ok", "result\n")
@@ -251,8 +292,15 @@ def test_cupels_home_behind_a_link_is_its_home(cupel):
     link.unlink(missing_ok=True)
     link.symlink_to(cupel.home)
     assert cupel.run("--", "/bin/true").cause == "ok"
-    status, _, err = cupel.call(cupel.binary, "run", "--data", f"{cupel.home}/runs:d", "--", "/bin/true",
-                                env={"CUPEL_HOME": str(link)})
+    status, _, err = cupel.call(
+        cupel.binary,
+        "run",
+        "--data",
+        f"{cupel.home}/runs:d",
+        "--",
+        "/bin/true",
+        env={"CUPEL_HOME": str(link)},
+    )
     assert (status, "own records" in err) == (2, True), err
 
 

@@ -1,5 +1,5 @@
-"""IPC and network: a real PostgreSQL beside the box, on loopback and on its sockets, which the caller reaches
-and the analysis does not."""
+"""IPC and network: a real PostgreSQL beside the box, on loopback and on its sockets, which the
+caller reaches and the analysis does not."""
 
 import contextlib
 import os
@@ -44,17 +44,50 @@ class Postgres:
         self.folders = [self.base] + ([self.usual] if self.usual.is_dir() else [])
         password = self.base / "pw"
         password.write_text("secret", encoding="utf-8")
-        subprocess.run([f"{os.path.dirname(PSQL)}/initdb", "-D", self.base / "data", "-U", "app",
-                        "--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={password}",
-                        "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"], check=True, cwd="/",
-                       stdout=subprocess.DEVNULL, preexec_fn=self._become, timeout=300 * lib.SLOW)
+        subprocess.run(
+            [
+                f"{os.path.dirname(PSQL)}/initdb",
+                "-D",
+                self.base / "data",
+                "-U",
+                "app",
+                "--auth-local=trust",
+                "--auth-host=scram-sha-256",
+                f"--pwfile={password}",
+                "--no-sync",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+            ],
+            check=True,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            preexec_fn=self._become,
+            timeout=300 * lib.SLOW,
+        )
         listen = "127.0.0.1" + (",::1" if self.has_v6 else "")
         self.log = open(self.base / "log", "wb")
         self.process = subprocess.Popen(
-            [f"{os.path.dirname(PSQL)}/postgres", "-D", self.base / "data", "-p", str(self.port),
-             "-c", f"listen_addresses={listen}", "-c", "fsync=off", "-c", "shared_buffers=16MB",
-             "-c", f"unix_socket_directories={','.join(map(str, self.folders))}"],
-            stdout=self.log, stderr=self.log, cwd="/", preexec_fn=self._become)
+            [
+                f"{os.path.dirname(PSQL)}/postgres",
+                "-D",
+                self.base / "data",
+                "-p",
+                str(self.port),
+                "-c",
+                f"listen_addresses={listen}",
+                "-c",
+                "fsync=off",
+                "-c",
+                "shared_buffers=16MB",
+                "-c",
+                f"unix_socket_directories={','.join(map(str, self.folders))}",
+            ],
+            stdout=self.log,
+            stderr=self.log,
+            cwd="/",
+            preexec_fn=self._become,
+        )
         assert lib.wait_until(lambda: self.reached(self.base)), (self.base / "log").read_text()
 
     def _become(self):
@@ -64,15 +97,33 @@ class Postgres:
 
     def ways(self):
         """Every address it has, as psql takes them."""
-        return ["127.0.0.1"] + (["::1"] if self.has_v6 else []) + [str(path) for path in self.folders]
+        return (
+            ["127.0.0.1"] + (["::1"] if self.has_v6 else []) + [str(path) for path in self.folders]
+        )
 
     def query(self, way):
-        return [PSQL, "-h", str(way), "-p", str(self.port), "-U", "app", "-d", "postgres", "-w", "-Atc",
-                "select 41 + 1"]
+        return [
+            PSQL,
+            "-h",
+            str(way),
+            "-p",
+            str(self.port),
+            "-U",
+            "app",
+            "-d",
+            "postgres",
+            "-w",
+            "-Atc",
+            "select 41 + 1",
+        ]
 
     def reached(self, way):
-        return subprocess.run(self.query(way), capture_output=True, check=False,
-                              env={"PGPASSWORD": "secret"}).stdout == b"42\n"
+        return (
+            subprocess.run(
+                self.query(way), capture_output=True, check=False, env={"PGPASSWORD": "secret"}
+            ).stdout
+            == b"42\n"
+        )
 
     def close(self):
         self.process.send_signal(2)
@@ -91,7 +142,8 @@ def postgres():
 
 
 def test_postgresql_is_not_reached(cupel, postgres):
-    """By TCP over v4 and v6 and by each of its sockets; the client inside is the one that works outside."""
+    """By TCP over v4 and v6 and by each of its sockets; the client inside is the one that works
+    outside."""
     assert cupel.outside(f"tcp4={postgres.port}")[f"tcp4={postgres.port}"] == "ok"
     for way in postgres.ways():
         status, out, _ = cupel.call(*postgres.query(way), env={"PGPASSWORD": "secret"})
@@ -104,8 +156,11 @@ def test_postgresql_is_not_reached(cupel, postgres):
 
 def test_postgresql_by_bare_connections(cupel, postgres):
     name = f".s.PGSQL.{postgres.port}"
-    expected = {f"tcp4={postgres.port}": "ECONNREFUSED", f"tcp6={postgres.port}": "ECONNREFUSED",
-                **{f"unix={folder}/{name}": "ENOENT" for folder in postgres.folders}}
+    expected = {
+        f"tcp4={postgres.port}": "ECONNREFUSED",
+        f"tcp6={postgres.port}": "ECONNREFUSED",
+        **{f"unix={folder}/{name}": "ENOENT" for folder in postgres.folders},
+    }
     assert cupel.probed(*expected)[0] == expected
     if not postgres.has_v6:
         del expected[f"tcp6={postgres.port}"]
@@ -113,8 +168,7 @@ def test_postgresql_by_bare_connections(cupel, postgres):
 
 
 def test_a_socket_shown_as_input_is_refused(cupel, postgres):
-    """The directory of its socket is an input no one should name; if someone does, it is still no way in:
-    a run of root is a stranger to it. Naming the socket itself is refused."""
+    """An input is a file or a directory, never a way to a service."""
     path = postgres.base / f".s.PGSQL.{postgres.port}"
     result = cupel.run("--data", f"{path}:s", "--", "/bin/true")
     assert result.status in (2, 125)
@@ -132,20 +186,30 @@ def test_abstract_sockets_are_not_reached(cupel):
 
 def test_there_is_no_route_out(cupel):
     """Loopback only: no interface, no neighbour, no route."""
-    result = cupel.run("--", "/bin/sh", "-c", "tail -n +3 /proc/net/dev | cut -d: -f1; tail -n +2 /proc/net/route")
+    result = cupel.run(
+        "--", "/bin/sh", "-c", "tail -n +3 /proc/net/dev | cut -d: -f1; tail -n +2 /proc/net/route"
+    )
     assert result.stdout.split() == ["lo"]
-    assert cupel.probed("route", "own-loopback")[0] == {"route": "ENETUNREACH", "own-loopback": "ok"}
+    assert cupel.probed("route", "own-loopback")[0] == {
+        "route": "ENETUNREACH",
+        "own-loopback": "ok",
+    }
 
 
 def test_names_are_not_resolved_outside(cupel):
-    result = cupel.run("--", "/usr/bin/python3", "-c", """
+    result = cupel.run(
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        """
 import socket
 try:
     print(socket.getaddrinfo("example.org", 80))
 except OSError as error:
     print(type(error).__name__)
 print(socket.getaddrinfo("localhost", 80)[0][4][0] in ("127.0.0.1", "::1"))
-""")
+""",
+    )
     assert result.stdout.split() == ["gaierror", "True"]
 
 

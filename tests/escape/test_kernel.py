@@ -1,5 +1,6 @@
-"""Powers and code paths of the kernel that no analysis needs. The control is root outside the box: `ok`, or
-at least an answer to the (harmless, wrong) arguments rather than a refusal of the call."""
+"""Powers and code paths of the kernel that no analysis needs. The control is root outside the
+box: `ok`, or at least an answer to the (harmless, wrong) arguments rather than a refusal of the
+call."""
 
 import os
 import platform
@@ -15,10 +16,14 @@ ANSWERED = "answered"  # by the kernel, in whatever way; this depends on its con
 # act: (inside, outside)
 REFUSED = {
     "io_uring": ("EPERM", "ok"),
-    **{f"unshare={ns}": ("EPERM", "ok")
-       for ns in ("user", "mount", "pid", "net", "ipc", "uts", "cgroup", "time")},
-    **{f"clone={ns}": ("EPERM", "ok")
-       for ns in ("user", "mount", "pid", "net", "ipc", "uts", "cgroup")},
+    **{
+        f"unshare={ns}": ("EPERM", "ok")
+        for ns in ("user", "mount", "pid", "net", "ipc", "uts", "cgroup", "time")
+    },
+    **{
+        f"clone={ns}": ("EPERM", "ok")
+        for ns in ("user", "mount", "pid", "net", "ipc", "uts", "cgroup")
+    },
     **{f"clone3={ns}": ("ENOSYS", "ok") for ns in ("user", "pid", "net")},
     "setns=/proc/self/ns/net": ("EPERM", "ok"),
     "mount": ("EPERM", ANSWERED),
@@ -68,11 +73,20 @@ REFUSED = {
     "setgroups": ("EPERM", "ok"),
     "no-new-privs": ("1", "0"),
     "unknown-call": ("ENOSYS", "ENOSYS"),
-    **({"iopl": ("EPERM", ANSWERED), "modify_ldt": ("EPERM", "ok"),
-        "x32": ("signal SYS", ANSWERED), "i386": ("signal SYS", ANSWERED)} if X86 else {}),
+    **(
+        {
+            "iopl": ("EPERM", ANSWERED),
+            "modify_ldt": ("EPERM", "ok"),
+            "x32": ("signal SYS", ANSWERED),
+            "i386": ("signal SYS", ANSWERED),
+        }
+        if X86
+        else {}
+    ),
 }
 
-# Families and protocols beyond what analyses use: vsock, packet, alg, key, bluetooth, can, tipc, rds, xdp;
+# Families and protocols beyond what analyses use: vsock, packet, alg, key, bluetooth, can, tipc,
+# rds, xdp;
 # netlink's kernel events and audit; SCTP, DCCP (by protocol and by type), MPTCP, UDP-Lite.
 SOCKETS = {
     "socket=40,1": ("EAFNOSUPPORT", "ok"),
@@ -83,16 +97,28 @@ SOCKETS = {
     "socketpair=40,1": ("EAFNOSUPPORT", "EOPNOTSUPP"),
     "socket=2,2/136": ("EPROTONOSUPPORT", ANSWERED),
     "socket=2,1/262": ("EPROTONOSUPPORT", ANSWERED),
-    **{f"socket={family},{kind}": ("EAFNOSUPPORT", None)
-       for family, kind in ((38, 5), (15, 3), (31, 3), (29, 3), (30, 5), (21, 5), (44, 3))},
-    **{f"socket={family},{rest}": ("EPROTONOSUPPORT", None)
-       for family in (2, 10) for rest in ("5/132", "6/33", "6", "3/255")},
+    **{
+        f"socket={family},{kind}": ("EAFNOSUPPORT", None)
+        for family, kind in ((38, 5), (15, 3), (31, 3), (29, 3), (30, 5), (21, 5), (44, 3))
+    },
+    **{
+        f"socket={family},{rest}": ("EPROTONOSUPPORT", None)
+        for family in (2, 10)
+        for rest in ("5/132", "6/33", "6", "3/255")
+    },
     "socketpair=30,5": ("EAFNOSUPPORT", None),
 }
 
 # What analyses do need.
-GRANTED = ["socket=1,1", "socket=2,1", "socket=2,2/17", "socket=10,1/6", "socket=16,3/0",
-           "socketpair=1,1", "own-loopback"]
+GRANTED = [
+    "socket=1,1",
+    "socket=2,1",
+    "socket=2,2/17",
+    "socket=10,1/6",
+    "socket=16,3/0",
+    "socketpair=1,1",
+    "own-loopback",
+]
 
 ALL = {**REFUSED, **SOCKETS}
 
@@ -165,10 +191,13 @@ def test_a_crash_leaves_no_core(cupel):
 
 
 @pytest.mark.vm
-@pytest.mark.skipif(os.environ.get("CUPEL_TEST_VM") != "1", reason="vm: changes a setting of the kernel")
+@pytest.mark.skipif(
+    os.environ.get("CUPEL_TEST_VM") != "1", reason="vm: changes a setting of the kernel"
+)
 @pytest.mark.parametrize("act", ["crash", "crash-at-zero"])
 def test_a_crash_does_not_run_the_hosts_core_handler(cupel, callers, act):
-    """The kernel asks no limit before it runs a handler as root, but for that of exactly one byte."""
+    """The kernel asks no limit before it runs a handler as root, but for that of exactly one
+    byte."""
     pattern = "/proc/sys/kernel/core_pattern"
     trace = cupel.base / "core-handler-ran"
     handler = cupel.base / "handler"
@@ -190,8 +219,14 @@ def test_a_crash_does_not_run_the_hosts_core_handler(cupel, callers, act):
         trace.unlink(missing_ok=True)
 
 
-MASKS = ["umount=/proc/keys", "umount=/proc", "umount=/tmp", "remount=/usr", "remount=/proc",
-         "mount-bind=/tmp,/usr/bin"]
+MASKS = [
+    "umount=/proc/keys",
+    "umount=/proc",
+    "umount=/tmp",
+    "remount=/usr",
+    "remount=/proc",
+    "mount-bind=/tmp,/usr/bin",
+]
 
 
 @pytest.mark.parametrize("act", MASKS)

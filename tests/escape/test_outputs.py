@@ -1,5 +1,5 @@
-"""Outputs: the working directory is hostile. What is taken is a plain file of the analysis's own, as it is;
-everything else is refused by name, and nothing of the host comes with it."""
+"""Outputs: the working directory is hostile. What is taken is a plain file of the analysis's
+own, as it is; everything else is refused by name, and nothing of the host comes with it."""
 
 import os
 import stat
@@ -12,8 +12,9 @@ HOSTILE = r"""
 import os, socket, stat
 os.chdir("out")
 open("plain", "w").write("plain\n")
-for name, target in (("shadow", "/etc/shadow"), ("root", "/"), ("up", "../.."), ("loop", "loop"), ("dot", "."),
-                     ("proc", "/proc/self/root"), ("fine", "plain"), ("record", "../../../verdict.json")):
+for name, target in (("shadow", "/etc/shadow"), ("root", "/"), ("up", "../.."), ("loop", "loop"),
+                     ("dot", "."), ("proc", "/proc/self/root"), ("fine", "plain"),
+                     ("record", "../../../verdict.json")):
     os.symlink(target, "link-" + name)
 os.mkfifo("fifo")
 server = socket.socket(socket.AF_UNIX)
@@ -65,12 +66,21 @@ def test_the_plain_file_is_taken(hostile):
     assert stat.S_IMODE(copy.stat().st_mode) & 0o222 == 0
 
 
-@pytest.mark.parametrize("name, word", [
-    *[(f"link-{name}", "symbolic link") for name in ("shadow", "root", "up", "loop", "dot", "proc",
-                                                     "fine", "record")],
-    ("fifo", "FIFO"), ("socket", "socket"), ("hard/one", "hard link"), ("hard/two", "hard link"),
-    ("mode0", "unreadable"), ("closed", "unreadable"),
-])
+@pytest.mark.parametrize(
+    "name, word",
+    [
+        *[
+            (f"link-{name}", "symbolic link")
+            for name in ("shadow", "root", "up", "loop", "dot", "proc", "fine", "record")
+        ],
+        ("fifo", "FIFO"),
+        ("socket", "socket"),
+        ("hard/one", "hard link"),
+        ("hard/two", "hard link"),
+        ("mode0", "unreadable"),
+        ("closed", "unreadable"),
+    ],
+)
 def test_is_refused_with_a_reason(hostile, name, word):
     assert word in refused(hostile)[f"out/{name}"]
     assert f"out/{name}" not in taken(hostile)
@@ -78,8 +88,8 @@ def test_is_refused_with_a_reason(hostile, name, word):
 
 
 def test_nothing_of_the_host_was_copied(hostile):
-    """Every entry below outputs/ is a directory or a regular file with one link and no special bit, of the
-    caller's own; none has the content of a secret."""
+    """Every entry below outputs/ is a directory or a regular file with one link and no special
+    bit, of the caller's own; none has the content of a secret."""
     with open("/etc/shadow", encoding="utf-8") as file:
         secret = file.read()
     for folder, dirs, files in os.walk(os.fsencode(hostile.run_dir / "outputs")):
@@ -97,10 +107,19 @@ def test_nothing_of_the_host_was_copied(hostile):
 def test_odd_names_are_kept_as_they_are(hostile):
     """Also those that are no text: the manifest has their bytes."""
     names = os.listdir(os.fsencode(hostile.run_dir / "outputs/out"))
-    for name in (b"new\nline", b"not-utf8-\xff\xfe", b"tab\tand\x1b[31mred", b"-rf", b"x" * 255, b"setid"):
+    for name in (
+        b"new\nline",
+        b"not-utf8-\xff\xfe",
+        b"tab\tand\x1b[31mred",
+        b"-rf",
+        b"x" * 255,
+        b"setid",
+    ):
         assert name in names
     assert "out/new\nline" in taken(hostile)
-    assert any(file.get("path_hex") == b"out/not-utf8-\xff\xfe".hex() for file in hostile.outputs["files"])
+    assert any(
+        file.get("path_hex") == b"out/not-utf8-\xff\xfe".hex() for file in hostile.outputs["files"]
+    )
 
 
 def test_names_of_records_are_only_names(hostile):
@@ -127,13 +146,19 @@ def test_a_terabyte_of_nothing_is_over_the_cap_at_once(cupel):
 
 
 def test_more_files_than_allowed(cupel):
-    result = cupel.run("--output-count", "10", "--", "/bin/sh", "-c", "for i in $(seq 50); do : >out/$i; done")
+    result = cupel.run(
+        "--output-count", "10", "--", "/bin/sh", "-c", "for i in $(seq 50); do : >out/$i; done"
+    )
     assert result.cause == "output-cap"
     assert result.outputs["count"] <= 10
 
 
 def test_depth_300(cupel):
-    result = cupel.run("--", "/usr/bin/python3", "-c", """
+    result = cupel.run(
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        """
 import os
 os.chdir("out")
 open("top", "w").write("x")
@@ -141,7 +166,8 @@ for _ in range(300):
     os.mkdir("d")
     os.chdir("d")
 open("bottom", "w").write("x")
-""")
+""",
+    )
     assert result.cause == "ok"
     assert list(taken(result)) == ["out/top"]
     assert any("deep" in reason for reason in refused(result).values())
@@ -153,8 +179,12 @@ def test_outputs_that_lead_out_of_the_working_directory(cupel):
     secret = cupel.base / "secret-dir"
     secret.mkdir(exist_ok=True)
     (secret / "file").write_text("secret", encoding="utf-8")
-    for script in (f"rmdir out && ln -s {secret} out", "rmdir out && ln -s /etc out",
-                   "rmdir out && ln -s ../../etc out", "rmdir out && echo x >out"):
+    for script in (
+        f"rmdir out && ln -s {secret} out",
+        "rmdir out && ln -s /etc out",
+        "rmdir out && ln -s ../../etc out",
+        "rmdir out && echo x >out",
+    ):
         result = cupel.run("--", "/bin/sh", "-c", script)
         assert result.cause == "ok"
         assert result.outputs["count"] == 0 or taken(result).keys() == {"out"}, script
@@ -163,7 +193,16 @@ def test_outputs_that_lead_out_of_the_working_directory(cupel):
 
 def test_inputs_are_no_outputs(cupel):
     """A pattern that takes everything does not take what was only shown."""
-    result = cupel.run("--data", "/etc/hostname:h", "--out", "**", "--", "/bin/sh", "-c", "echo x >mine; cp mine tmp/")
+    result = cupel.run(
+        "--data",
+        "/etc/hostname:h",
+        "--out",
+        "**",
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo x >mine; cp mine tmp/",
+    )
     assert list(taken(result)) == ["mine"]
 
 
@@ -183,15 +222,25 @@ def test_a_kept_working_directory_is_harmless_too(cupel):
             status = os.lstat(os.path.join(folder, name))
             assert status.st_mode & 0o7000 == 0
             assert status.st_uid == cupel.uid
-            assert stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)
+            assert (
+                stat.S_ISREG(status.st_mode)
+                or stat.S_ISDIR(status.st_mode)
+                or stat.S_ISLNK(status.st_mode)
+            )
 
 
 def test_a_daemon_cannot_swap_outputs_while_they_are_read(cupel):
-    """It swaps a file and a link as fast as it can; the box is dead before anything is collected."""
-    result = cupel.run("--", "/bin/sh", "-c", """
+    """It swaps a file and a link as fast as it can; the box is dead before anything is
+    collected."""
+    result = cupel.run(
+        "--",
+        "/bin/sh",
+        "-c",
+        """
 echo mine >out/a; ln -s /etc/shadow out/b
 (while :; do mv -T out/a out/c; mv -T out/b out/a; mv -T out/c out/b; done) &
-sleep 0.2""")
+sleep 0.2""",
+    )
     assert result.cause == "ok"
     for path in taken(result):
         assert (result.run_dir / "outputs" / path).read_text(encoding="utf-8") == "mine\n"

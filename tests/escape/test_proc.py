@@ -4,9 +4,25 @@ import os
 
 import pytest
 
-MASKED_FILES = ["kcore", "keys", "key-users", "kmsg", "kallsyms", "timer_list", "vmallocinfo", "slabinfo",
-                "modules", "config.gz", "cmdline", "swaps", "partitions", "diskstats", "kpagecount",
-                "kpageflags", "mtrr"]
+MASKED_FILES = [
+    "kcore",
+    "keys",
+    "key-users",
+    "kmsg",
+    "kallsyms",
+    "timer_list",
+    "vmallocinfo",
+    "slabinfo",
+    "modules",
+    "config.gz",
+    "cmdline",
+    "swaps",
+    "partitions",
+    "diskstats",
+    "kpagecount",
+    "kpageflags",
+    "mtrr",
+]
 MASKED_DIRS = ["acpi", "asound", "bus", "driver", "fs", "irq", "scsi", "sysvipc"]
 
 CLOSED = {
@@ -58,10 +74,15 @@ def test_inside(inside, act):
 
 
 def test_the_same_writes_succeed_outside(callers):
-    """The control: this process's own files there, which the box's own process cannot write here."""
+    """The control: this process's own files there, which the box's own process cannot write
+    here."""
     root = callers("root")
-    result = root.call("/bin/sh", "-c", "for f in oom_score_adj mem; do : >>/proc/self/$f && echo $f; done;"
-                       "readlink /proc/self/exe; tr '\\0' '\\n' </proc/$$/environ")
+    result = root.call(
+        "/bin/sh",
+        "-c",
+        "for f in oom_score_adj mem; do : >>/proc/self/$f && echo $f; done;"
+        "readlink /proc/self/exe; tr '\\0' '\\n' </proc/$$/environ",
+    )
     assert result[1].splitlines()[:2] == ["oom_score_adj", "mem"]
     assert f"CUPEL_HOME={root.home}" in result[1]
     assert os.access("/proc/sys/kernel/core_pattern", os.W_OK)
@@ -89,11 +110,26 @@ def test_something_is_behind_the_masks(callers):
 
 def test_pid_1_says_nothing_of_the_caller(cupel):
     """Neither its arguments nor its environment, wherever procfs shows them."""
-    script = ("cat /proc/1/cmdline /proc/1/environ /proc/1/comm /proc/1/stat /proc/1/status /proc/*/environ "
-              "/proc/*/cmdline /proc/self/mountinfo 2>/dev/null; env; cat /proc/self/environ; exit 0")
-    result = cupel.run("--label", "k=ARGUMENT-of-cupel", "--name", "ARGUMENT-of-cupel", "--", "/bin/sh", "-c",
-                       script, env={"SECRET": "ENVIRONMENT-of-cupel", "PGPASSWORD": "ENVIRONMENT-of-cupel",
-                                    "LD_PRELOAD_": "ENVIRONMENT-of-cupel"})
+    script = (
+        "cat /proc/1/cmdline /proc/1/environ /proc/1/comm /proc/1/stat /proc/1/status "
+        "/proc/*/environ "
+        "/proc/*/cmdline /proc/self/mountinfo 2>/dev/null; env; cat /proc/self/environ; exit 0"
+    )
+    result = cupel.run(
+        "--label",
+        "k=ARGUMENT-of-cupel",
+        "--name",
+        "ARGUMENT-of-cupel",
+        "--",
+        "/bin/sh",
+        "-c",
+        script,
+        env={
+            "SECRET": "ENVIRONMENT-of-cupel",
+            "PGPASSWORD": "ENVIRONMENT-of-cupel",
+            "LD_PRELOAD_": "ENVIRONMENT-of-cupel",
+        },
+    )
     assert result.cause == "ok"
     assert "cupel-init" in result.stdout  # it was read
     assert "CUPEL_RUN_ID" in result.stdout
@@ -103,30 +139,58 @@ def test_pid_1_says_nothing_of_the_caller(cupel):
 
 
 def test_the_environment_is_built_not_inherited(cupel):
-    result = cupel.run("--env", "GIVEN=1", "--", "/usr/bin/env", env={"SECRET": "x", "PYTHONPATH": "x",
-                                                                     "LD_LIBRARY_PATH": "/tmp"})
+    result = cupel.run(
+        "--env",
+        "GIVEN=1",
+        "--",
+        "/usr/bin/env",
+        env={"SECRET": "x", "PYTHONPATH": "x", "LD_LIBRARY_PATH": "/tmp"},
+    )
     names = {line.partition("=")[0] for line in result.stdout.splitlines()}
     assert "GIVEN" in names
-    assert not names & {"SECRET", "PYTHONPATH", "LD_LIBRARY_PATH", "CUPEL_CONFIG", "CUPEL_HOME",
-                        "OLDPWD", "SSH_AUTH_SOCK", "DISPLAY"}
+    assert not names & {
+        "SECRET",
+        "PYTHONPATH",
+        "LD_LIBRARY_PATH",
+        "CUPEL_CONFIG",
+        "CUPEL_HOME",
+        "OLDPWD",
+        "SSH_AUTH_SOCK",
+        "DISPLAY",
+    }
 
 
 def test_its_cgroup_is_the_top_of_what_it_sees(cupel):
     """The names of our groups, with the run's id and the caller's, are not shown."""
-    result = cupel.run("--", "/bin/cat", "/proc/self/cgroup", "/proc/1/cgroup", "/proc/self/mountinfo")
+    result = cupel.run(
+        "--", "/bin/cat", "/proc/self/cgroup", "/proc/1/cgroup", "/proc/self/mountinfo"
+    )
     assert cupel.name not in result.stdout.replace(str(cupel.base), "")
-    assert "cgroup" not in [line.partition(" - ")[2].split(" ")[0] for line in result.stdout.splitlines()
-                            if " - " in line]
+    assert "cgroup" not in [
+        line.partition(" - ")[2].split(" ")[0]
+        for line in result.stdout.splitlines()
+        if " - " in line
+    ]
 
 
 def test_own_binary_is_not_reachable(cupel):
     """CVE-2019-5736: through /proc/1/exe, /proc/self/exe of a fresh child, or by its path."""
-    acts = ["write=/proc/1/exe", "read=/proc/1/exe", "exec=/proc/1/exe", f"read={cupel.binary}",
-            f"write={cupel.binary}"]
+    acts = [
+        "write=/proc/1/exe",
+        "read=/proc/1/exe",
+        "exec=/proc/1/exe",
+        f"read={cupel.binary}",
+        f"write={cupel.binary}",
+    ]
     digest = cupel.binary.read_bytes()
     answers, result = cupel.probed(*acts)
-    assert answers == {acts[0]: "EACCES", acts[1]: "EACCES", acts[2]: "EACCES", acts[3]: "ENOENT",
-                       acts[4]: "ENOENT"}
+    assert answers == {
+        acts[0]: "EACCES",
+        acts[1]: "EACCES",
+        acts[2]: "EACCES",
+        acts[3]: "ENOENT",
+        acts[4]: "ENOENT",
+    }
     assert result.cause == "ok"
     assert cupel.binary.read_bytes() == digest
     assert cupel.outside(acts[3], acts[4]) == {acts[3]: "ok", acts[4]: "ok"}

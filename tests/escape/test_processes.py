@@ -25,8 +25,14 @@ def test_no_process_of_the_host_is_seen(cupel):
     """Only init, the analysis and its children; a host process of the same user is not there."""
     with cupel.popen("/bin/sleep", "600") as victim:
         try:
-            acts = [f"kill={victim.pid},0", f"pidfd_open={victim.pid}", f"prlimit={victim.pid}",
-                    f"affinity={victim.pid}", f"getsid={victim.pid}", f"list=/proc/{victim.pid}"]
+            acts = [
+                f"kill={victim.pid},0",
+                f"pidfd_open={victim.pid}",
+                f"prlimit={victim.pid}",
+                f"affinity={victim.pid}",
+                f"getsid={victim.pid}",
+                f"list=/proc/{victim.pid}",
+            ]
             control = cupel.outside(*acts)
             assert [control[act] for act in acts[:5]] == ["ok"] * 5
             # The numbers are not even taken in the box: pids there begin at 1.
@@ -39,7 +45,8 @@ def test_no_process_of_the_host_is_seen(cupel):
 
 
 INIT = {
-    # Permitted, since it is the same user, and ignored by the kernel: pid 1 takes no signal it does not handle.
+    # Permitted, since it is the same user, and ignored by the kernel: pid 1 takes no signal it
+    # does not handle.
     "kill=1,9": "ok",
     "kill=1,19": "ok",
     "kill=1,15": "ok",
@@ -57,7 +64,8 @@ def test_init_is_not_touched(inside, act):
 
 
 def test_a_daemon_does_not_survive(cupel):
-    """Double-forked, in a session of its own, deaf to every signal, and holding standard output open."""
+    """Double-forked, in a session of its own, deaf to every signal, and holding standard output
+    open."""
     name = f"left{os.getpid()}"[:15]
     answers, result = cupel.probed(f"daemon={name}")
     assert (answers[f"daemon={name}"], result.cause) == ("ok", "ok")
@@ -77,16 +85,38 @@ def test_stopped_processes_and_zombies_do_not_survive(cupel):
 
 
 def test_who_ignores_sigterm_is_killed_at_the_deadline(cupel):
-    result = cupel.run("--data", f"{cupel.probe}:probe", "--time", "1s", "--grace", "200ms", "--",
-                       "data/probe", "-x", "stubborn")
+    result = cupel.run(
+        "--data",
+        f"{cupel.probe}:probe",
+        "--time",
+        "1s",
+        "--grace",
+        "200ms",
+        "--",
+        "data/probe",
+        "-x",
+        "stubborn",
+    )
     assert (result.cause, result.status) == ("deadline", 124)
     assert result.verdict["evidence"]["killed_by_force"] is True
 
 
 def test_a_fork_storm_while_dying_does_not_survive(cupel):
     """Children are made as fast as they are killed; the box must still come to its end."""
-    result = cupel.run("--data", f"{cupel.probe}:probe", "--pids", "60", "--time", "1s", "--grace", "100ms",
-                       "--", "data/probe", "-x", "fork-bomb")
+    result = cupel.run(
+        "--data",
+        f"{cupel.probe}:probe",
+        "--pids",
+        "60",
+        "--time",
+        "1s",
+        "--grace",
+        "100ms",
+        "--",
+        "data/probe",
+        "-x",
+        "fork-bomb",
+    )
     assert result.cause in ("deadline", "pids")
     assert result.verdict["evidence"]["pids_limit_hits"] > 0
     assert processes_named("probe") == []
@@ -99,7 +129,13 @@ def test_a_stopped_analysis_still_ends(cupel):
 
 def test_init_reaps_who_is_orphaned(cupel):
     """A storm of orphans leaves no zombies that would fill the process limit."""
-    result = cupel.run("--pids", "40", "--", "/usr/bin/python3", "-c", """
+    result = cupel.run(
+        "--pids",
+        "40",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        """
 import os
 for _ in range(300):
     if os.fork() == 0:
@@ -108,5 +144,6 @@ for _ in range(300):
         os._exit(0)
     os.wait()
 print("done")
-""")
+""",
+    )
     assert (result.cause, result.stdout) == ("ok", "done\n")

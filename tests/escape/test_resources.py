@@ -1,4 +1,5 @@
-"""Resources: every way to use more than the budget ends in the box, and the keeper says which it was."""
+"""Resources: every way to use more than the budget ends in the box, and the keeper says which
+it was."""
 
 import os
 import subprocess
@@ -14,7 +15,7 @@ LIMIT = 64 * MIB
 def probe(cupel, *words):
     """Options, then acts, divided by "--"."""
     at = words.index("--")
-    return cupel.probed(*words[at + 1:], options=words[:at])
+    return cupel.probed(*words[at + 1 :], options=words[:at])
 
 
 def assert_oom(result):
@@ -41,7 +42,8 @@ def test_memory_below_the_limit_does_not(cupel, act):
 
 @pytest.mark.parametrize("place", ["/tmp", "/dev/shm", "/var/tmp"])
 def test_memory_in_files_counts(cupel, place):
-    """A tmpfs is memory: full at the limit at the latest, and with what the process itself has, dead before."""
+    """A tmpfs is memory: full at the limit at the latest, and with what the process itself has,
+    dead before."""
     act = f"use-file={place}/big,200"
     answers, result = probe(cupel, "--memory", "64M", "--", act)
     if result.cause == "ok":
@@ -53,15 +55,20 @@ def test_memory_in_files_counts(cupel, place):
 
 def test_memory_in_two_file_systems_counts_together(cupel):
     """Each may hold as much as the limit, but not both."""
-    _, result = probe(cupel, "--memory", "64M", "--", "use-file=/tmp/a,40", "use-file=/dev/shm/b,40")
+    _, result = probe(
+        cupel, "--memory", "64M", "--", "use-file=/tmp/a,40", "use-file=/dev/shm/b,40"
+    )
     assert_oom(result)
 
 
-@pytest.mark.skipif(lib.SLOW > 1, reason="disk: the files of this virtual machine are memory themselves")
+@pytest.mark.skipif(
+    lib.SLOW > 1, reason="disk: the files of this virtual machine are memory themselves"
+)
 def test_the_page_cache_of_its_files_does_not_kill(cupel):
     """Writing three times its memory to its working directory is ordinary work."""
-    answers, result = probe(cupel, "--memory", "64M", "--disk", "512M", "--", "use-file=big,200",
-                            "read=big")
+    answers, result = probe(
+        cupel, "--memory", "64M", "--disk", "512M", "--", "use-file=big,200", "read=big"
+    )
     assert answers == {"use-file=big,200": "ok", "read=big": "ok"}
     assert (result.cause, result.verdict["evidence"]["oom_kills"]) == ("ok", 0)
 
@@ -74,26 +81,44 @@ def test_memory_of_the_kernel_is_bounded(cupel):
 
 
 def test_a_box_out_of_memory_dies_as_a_whole(cupel):
-    """Its parent, which used nothing and would go on for minutes, is gone as well. On v1 it is the keeper that
-    ends it, a moment after the kernel ended the first."""
-    result = cupel.run("--memory", "64M", "--data", f"{cupel.probe}:probe", "--", "/bin/sh", "-c",
-                       "sleep 600 & data/probe -x use-heap=200; echo survived; sleep 600")
+    """Its parent, which used nothing and would go on for minutes, is gone as well. On v1 it is
+    the keeper that ends it, a moment after the kernel ended the first."""
+    result = cupel.run(
+        "--memory",
+        "64M",
+        "--data",
+        f"{cupel.probe}:probe",
+        "--",
+        "/bin/sh",
+        "-c",
+        "sleep 600 & data/probe -x use-heap=200; echo survived; sleep 600",
+    )
     assert_oom(result)
     if lib.cgroup_mounts()[1]:
         assert "survived" not in result.stdout
 
 
 def test_nobody_is_immune_to_the_oom_killer(cupel):
-    """oom_score_adj is set before the analysis and cannot be lowered by it (-1000 would exempt it)."""
-    result = cupel.run("--", "/bin/sh", "-c", "cat /proc/self/oom_score_adj; echo -1000 >/proc/self/oom_score_adj")
+    """oom_score_adj is set before the analysis and cannot be lowered by it (-1000 would exempt
+    it)."""
+    result = cupel.run(
+        "--", "/bin/sh", "-c", "cat /proc/self/oom_score_adj; echo -1000 >/proc/self/oom_score_adj"
+    )
     assert int(result.stdout) > 0
     assert "Read-only file system" in result.stderr
 
 
 def test_a_neighbour_is_not_harmed(cupel):
     """While one run dies of memory over and over, another one at its side does its work."""
-    neighbour, run_id = cupel.start("--memory", "128M", "--", "/bin/sh", "-c", "echo up; read x </dev/null; sleep 2; echo done",
-                                    stdout=subprocess.PIPE)
+    neighbour, run_id = cupel.start(
+        "--memory",
+        "128M",
+        "--",
+        "/bin/sh",
+        "-c",
+        "echo up; read x </dev/null; sleep 2; echo done",
+        stdout=subprocess.PIPE,
+    )
     assert neighbour.stdout.readline() == b"up\n"
     for _ in range(2):
         assert_oom(probe(cupel, "--memory", "64M", "--", "use-heap=200")[1])
@@ -117,12 +142,19 @@ def test_processes_below_the_limit_are_not(cupel):
 
 
 def test_a_failure_for_want_of_processes_says_so(cupel):
-    result = cupel.run("--pids", "10", "--", "/usr/bin/python3", "-c", """
+    result = cupel.run(
+        "--pids",
+        "10",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        """
 import os, signal
 for _ in range(50):
     if os.fork() == 0:
         signal.pause()
-""")
+""",
+    )
     assert result.cause == "pids"
 
 
@@ -134,11 +166,21 @@ def test_descriptors_beyond_the_limit_are_refused(cupel):
 
 # An ordinary user's working directory is watched, root's is a file system of its size.
 
+
 def test_disk_beyond_the_limit(cupel):
     acts = [f"use-file=f{i},12" for i in range(3)]
-    result = cupel.run("--disk", "24M", "--data", f"{cupel.probe}:probe", "--", "/bin/sh", "-c",
-                       f"data/probe {' '.join(acts)}; sleep {20 * lib.SLOW}; exit 1"
-                       if cupel.uid else f"data/probe {' '.join(acts)}; exit 1")
+    result = cupel.run(
+        "--disk",
+        "24M",
+        "--data",
+        f"{cupel.probe}:probe",
+        "--",
+        "/bin/sh",
+        "-c",
+        f"data/probe {' '.join(acts)}; sleep {20 * lib.SLOW}; exit 1"
+        if cupel.uid
+        else f"data/probe {' '.join(acts)}; exit 1",
+    )
     assert result.cause == "disk"
     if cupel.uid:
         assert result.status == 128 + 25
@@ -150,8 +192,12 @@ def test_disk_beyond_the_limit(cupel):
 def test_disk_in_files_without_names(cupel, request):
     """Files that were unlinked, or never had a name."""
     if cupel.uid:
-        request.applymarker(pytest.mark.xfail(
-            strict=True, reason="a directory that is only watched is walked, which finds names only"))
+        request.applymarker(
+            pytest.mark.xfail(
+                strict=True,
+                reason="a directory that is only watched is walked, which finds names only",
+            )
+        )
     act = "use-unlinked=.,64"
     answers, result = probe(cupel, "--disk", "24M", "--", act)
     if cupel.uid:
@@ -162,8 +208,16 @@ def test_disk_in_files_without_names(cupel, request):
 
 def test_files_beyond_the_limit(cupel):
     act = "use-inodes=out,5000"
-    result = cupel.run("--inodes", "500", "--data", f"{cupel.probe}:probe", "--", "/bin/sh", "-c",
-                       f"data/probe {act}; sleep {20 * lib.SLOW if cupel.uid else 0}; exit 1")
+    result = cupel.run(
+        "--inodes",
+        "500",
+        "--data",
+        f"{cupel.probe}:probe",
+        "--",
+        "/bin/sh",
+        "-c",
+        f"data/probe {act}; sleep {20 * lib.SLOW if cupel.uid else 0}; exit 1",
+    )
     assert result.cause == "disk"
     if not cupel.uid:
         assert lib.answers(result.stdout)[act] == "ENOSPC"
@@ -177,15 +231,25 @@ def test_one_file_beyond_the_limit(cupel):
 
 def test_a_sparse_file_costs_what_it_costs(cupel):
     """A terabyte of nothing fits, if a file may be that long."""
-    answers, result = probe(cupel, "--file-size", "2T", "--disk", "24M", "--", "sparse=hole,1048576")
+    answers, result = probe(
+        cupel, "--file-size", "2T", "--disk", "24M", "--", "sparse=hole,1048576"
+    )
     assert answers["sparse=hole,1048576"] == "ok"
     assert result.cause == "ok"
     assert result.verdict["usage"]["disk_peak_bytes"] < 24 * MIB
 
 
 def test_a_flood_of_log_is_cut_and_the_run_goes_on(cupel):
-    result = cupel.run("--log", "1M", "--data", f"{cupel.probe}:probe", "--", "/bin/sh", "-c",
-                       "data/probe use-log=20 >&2; data/probe use-log=20; echo end >out/end")
+    result = cupel.run(
+        "--log",
+        "1M",
+        "--data",
+        f"{cupel.probe}:probe",
+        "--",
+        "/bin/sh",
+        "-c",
+        "data/probe use-log=20 >&2; data/probe use-log=20; echo end >out/end",
+    )
     assert result.cause == "ok"
     for name in ("stdout.log", "stderr.log"):
         assert MIB <= os.path.getsize(result.run_dir / name) <= MIB + 4096
@@ -199,7 +263,15 @@ def test_the_cpus_seen_are_those_of_the_budget(cupel):
 
 
 def test_limits_cannot_be_raised_from_inside(cupel):
-    result = cupel.run("--open-files", "256", "--file-size", "4M", "--", "/usr/bin/python3", "-c", """
+    result = cupel.run(
+        "--open-files",
+        "256",
+        "--file-size",
+        "4M",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        """
 import resource
 for name in ("NOFILE", "FSIZE", "RTPRIO", "NICE", "MSGQUEUE"):
     number = getattr(resource, "RLIMIT_" + name)
@@ -209,5 +281,12 @@ for name in ("NOFILE", "FSIZE", "RTPRIO", "NICE", "MSGQUEUE"):
         print(name, "raised")
     except (ValueError, OSError) as error:
         print(name, have)
-""")
-    assert result.stdout.splitlines() == ["NOFILE 256", f"FSIZE {4 * MIB}", "RTPRIO 0", "NICE 0", "MSGQUEUE 819200"]
+""",
+    )
+    assert result.stdout.splitlines() == [
+        "NOFILE 256",
+        f"FSIZE {4 * MIB}",
+        "RTPRIO 0",
+        "NICE 0",
+        "MSGQUEUE 819200",
+    ]

@@ -1,5 +1,5 @@
-"""Drives the real binary for tests: a private home, a configuration and control groups of its own, as
-root or as an ordinary user, and nothing left behind.
+"""Drives the real binary for tests: a private home, a configuration and control groups of its
+own, as root or as an ordinary user, and nothing left behind.
 
     box = Cupel("user")
     result = box.run("--memory", "64M", "--", "/bin/true")
@@ -30,16 +30,42 @@ RUN_LIMIT_S = 120 * SLOW
 
 _V1_CONTROLLERS = {"memory", "cpu", "cpuacct", "pids", "blkio"}
 # Acts of the probe that change what their paths name, and those that are only for a box.
-_CHANGES = {"create", "truncate", "unlink", "rename", "link", "mkdir", "mknod", "mknod-block", "chmod",
-            "chown", "chown-root", "touch", "setxattr", "write", "append"}
-_NEVER_OUTSIDE = {"fork-bomb", "use-processes", "use-threads", "use-heap", "use-log", "use-sysv",
-                  "use-pipes", "daemon", "stopped", "stubborn"}
+_CHANGES = {
+    "create",
+    "truncate",
+    "unlink",
+    "rename",
+    "link",
+    "mkdir",
+    "mknod",
+    "mknod-block",
+    "chmod",
+    "chown",
+    "chown-root",
+    "touch",
+    "setxattr",
+    "write",
+    "append",
+}
+_NEVER_OUTSIDE = {
+    "fork-bomb",
+    "use-processes",
+    "use-threads",
+    "use-heap",
+    "use-log",
+    "use-sysv",
+    "use-pipes",
+    "daemon",
+    "stopped",
+    "stubborn",
+}
 _ONLY_WITHOUT_PATH = {"umount", "mount-bind", "remount"}
 _numbers = itertools.count(1)
 
 
 def cgroup_mounts():
-    """Where control groups are made here: the v2 tree if it limits memory, otherwise the v1 trees."""
+    """Where control groups are made here: the v2 tree if it limits memory, otherwise the v1
+    trees."""
     v1, v2 = [], None
     for line in pathlib.Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         place, _, kind = line.partition(" - ")
@@ -54,7 +80,8 @@ def cgroup_mounts():
 
 
 def wait_until(condition, limit_s=30 * SLOW):
-    """Waits for something no descriptor tells of. True as soon as it holds, False if it never did."""
+    """Waits for something no descriptor tells of. True as soon as it holds, False if it never
+    did."""
     end = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > end:
@@ -76,12 +103,14 @@ def _remove_group(path):
         except OSError:
             return False  # a member is being reaped
         return True
+
     assert wait_until(gone), f"{path} still has members"
 
 
 @dataclasses.dataclass
 class Result:
     """What a `cupel run` left. `verdict` and the like are None if there is no such record."""
+
     status: int
     stdout: str
     stderr: str
@@ -185,9 +214,13 @@ class Cupel:
             os.setresuid(self.uid, self.uid, self.uid)
 
     def environ(self, extra=None):
-        env = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8",
-               "HOME": str(self.dir), "CUPEL_HOME": str(self.home),
-               "CUPEL_CONFIG": str(self.config)}
+        env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+            "LANG": "C.UTF-8",
+            "HOME": str(self.dir),
+            "CUPEL_HOME": str(self.home),
+            "CUPEL_CONFIG": str(self.config),
+        }
         for name in ("CUPEL_FAULT", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
             if name in os.environ:
                 env[name] = os.environ[name]
@@ -197,13 +230,18 @@ class Cupel:
         """Any program, as this caller would start it."""
         options.setdefault("cwd", self.dir)
         options.setdefault("stdin", subprocess.DEVNULL)
-        return subprocess.Popen([str(word) for word in command], env=self.environ(env),
-                                preexec_fn=self._become, **options)
+        return subprocess.Popen(
+            [str(word) for word in command],
+            env=self.environ(env),
+            preexec_fn=self._become,
+            **options,
+        )
 
     def call(self, *command, env=None, limit_s=RUN_LIMIT_S, **options):
         """Any program to its end: (status, stdout, stderr) with what is not UTF-8 replaced."""
-        with self.popen(*command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                        **options) as process:
+        with self.popen(
+            *command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+        ) as process:
             try:
                 out, err = process.communicate(timeout=limit_s)
             except subprocess.TimeoutExpired:
@@ -223,20 +261,21 @@ class Cupel:
     def run(self, *args, id=None, **options):
         """`cupel run --quiet --id ID ARGS`, to its end."""
         run_id = id or self.new_id()
-        status, out, err = self.call(self.binary, "run", "--quiet", "--id", run_id, *args,
-                                     **options)
+        status, out, err = self.call(
+            self.binary, "run", "--quiet", "--id", run_id, *args, **options
+        )
         return Result(status, out, err, self.run_dir(run_id))
 
     def start(self, *args, id=None, **options):
         """The same without waiting: (process, id)."""
         run_id = id or self.new_id()
-        return self.popen(self.binary, "run", "--quiet", "--id", run_id, *args,
-                          **options), run_id
+        return self.popen(self.binary, "run", "--quiet", "--id", run_id, *args, **options), run_id
 
     def probed(self, *args, options=(), **more):
         """The probe's acts as the analysis: {act: answer}, and the result."""
-        result = self.run("--data", f"{self.probe}:probe", *options, "--", "data/probe", *args,
-                          **more)
+        result = self.run(
+            "--data", f"{self.probe}:probe", *options, "--", "data/probe", *args, **more
+        )
         return answers(result.stdout), result
 
     def outside(self, *args, **options):
@@ -258,8 +297,9 @@ class Cupel:
 
     def groups(self):
         """What runs have left of groups: must be nothing."""
-        return [str(path) for top in self.trees for path in (top / "cupel").iterdir()
-                if path.is_dir()]
+        return [
+            str(path) for top in self.trees for path in (top / "cupel").iterdir() if path.is_dir()
+        ]
 
     def close(self):
         try:

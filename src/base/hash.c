@@ -3,6 +3,8 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/hash.h"
 
+#include <string.h>
+
 #include <errno.h>
 #include <openssl/sha.h>
 #include <sys/types.h>
@@ -81,4 +83,13 @@ int hash_file(int fd, char ret_hex[HASH_HEX])
 	}
 	hash_end(&h, ret_hex);
 	return 0;
+}
+
+void hash_tag(const char *text, char ret_tag[HASH_TAG])
+{
+	char hex[HASH_HEX];
+
+	hash_bytes(text, strlen(text), hex);
+	memcpy(ret_tag, hex, HASH_TAG - 1);
+	ret_tag[HASH_TAG - 1] = 0;
 }

@@ -16,6 +16,9 @@ void hash_add(struct hash *h, const void *bytes, size_t length);
 void hash_end(struct hash *h, char ret_hex[HASH_HEX]);
 void hash_restart(struct hash *h);
 
+#define HASH_TAG 9 /* with the NUL */
+/* Eight digits that tell texts apart by their looks, for names; no proof of anything. */
+void hash_tag(const char *text, char ret_tag[HASH_TAG]);
 void hash_bytes(const void *bytes, size_t length, char ret_hex[HASH_HEX]);
 /* Whole file from its start by descriptor; negative errno. */
 int hash_file(int fd, char ret_hex[HASH_HEX]);

@@ -87,7 +87,7 @@ static int create_any(const struct hierarchies *host, const struct budget_reques
 
 int budget_create(const struct budget_request *request, struct budget **ret, struct err *err)
 {
-	int r = id_check(request->id, err);
+	int r = id_check_group(request->id, err);
 	if (r >= 0)
 		r = parent_check(request->parent, err);
 	if (r < 0)
@@ -159,7 +159,7 @@ static int sweep_scope(const struct hierarchy *v2, const char *parent, const cha
 
 int budget_sweep(const char *parent, const char *id, struct err *err)
 {
-	int r = id_check(id, err);
+	int r = id_check_group(id, err);
 	if (r >= 0)
 		r = parent_check(parent, err);
 	if (r < 0)
@@ -199,7 +199,7 @@ static int list_ids(int dir_fd, const char *prefix, const char *suffix, struct s
 		    !str_ends(name, suffix))
 			continue;
 		CLEANUP_FREE char *id = xstrndup(name + strlen(prefix), length - around);
-		if (id_check(id, NULL) >= 0 && !strv_has(ret, id))
+		if (id_check_group(id, NULL) >= 0 && !strv_has(ret, id))
 			strv_add(ret, id);
 	}
 	return 0;

@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/hash.h"
 #include "base/str.h"
 #include "budget/template.h"
 
@@ -124,12 +125,20 @@ static int copy_data(int from_fd, int to_fd, off_t size)
 	return 0;
 }
 
+/* The device carries the home it works for, so that a sweep of another home leaves it alone. */
+static void image_name(const char *home, char ret[LO_NAME_SIZE])
+{
+	char tag[HASH_TAG];
+	hash_tag(home, tag);
+	(void)snprintf(ret, LO_NAME_SIZE, "cupel-%s", tag);
+}
+
 /* The loop driver refuses a block size that the file's filesystem does not support, so there is a second try without. */
-static int loop_configure(int loop_fd, int file_fd)
+static int loop_configure(int loop_fd, int file_fd, const char *home)
 {
 	struct loop_config config = { .fd = (uint32_t)file_fd, .block_size = BLOCK };
 	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
-	(void)snprintf((char *)config.info.lo_file_name, LO_NAME_SIZE, "cupel-scratch");
+	image_name(home, (char *)config.info.lo_file_name);
 	if (ioctl(loop_fd, LOOP_CONFIGURE, &config) == 0)
 		return 0;
 	if (errno != EINVAL)
@@ -139,7 +148,7 @@ static int loop_configure(int loop_fd, int file_fd)
 }
 
 /* Finds a free device and takes it; somebody else may be quicker between the two, so this is tried again. */
-static int loop_attach(int file_fd, char ret_device[32], struct err *err)
+static int loop_attach(int file_fd, const char *home, char ret_device[32], struct err *err)
 {
 	CLEANUP_FD int control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	if (control_fd < 0)
@@ -151,7 +160,7 @@ static int loop_attach(int file_fd, char ret_device[32], struct err *err)
 			return err_errno(err, "find a free loop device");
 		(void)snprintf(ret_device, 32, "/dev/loop%d", number);
 		CLEANUP_FD int loop_fd = open(ret_device, O_RDWR | O_CLOEXEC);
-		r = loop_fd < 0 ? -errno : loop_configure(loop_fd, file_fd);
+		r = loop_fd < 0 ? -errno : loop_configure(loop_fd, file_fd, home);
 		if (r == 0)
 			return take_fd(&loop_fd);
 	}
@@ -174,10 +183,10 @@ static int mount_device(const char *device, struct err *err)
 	return mount_fd < 0 ? err_errno(err, "fsmount %s", device) : mount_fd;
 }
 
-static int device_mount(int file_fd, struct err *err)
+static int device_mount(int file_fd, const char *home, struct err *err)
 {
 	char device[32];
-	CLEANUP_FD int loop_fd = loop_attach(file_fd, device, err);
+	CLEANUP_FD int loop_fd = loop_attach(file_fd, home, device, err);
 	return loop_fd < 0 ? loop_fd : mount_device(device, err);
 }
 
@@ -198,7 +207,7 @@ int image_mount(const struct image_request *request, struct err *err)
 	int r = copy_data(template_fd, file_fd, (off_t)bytes);
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "copy the template to %s: %s", dir, strerror(-r));
-	return device_mount(file_fd, err);
+	return device_mount(file_fd, request->home, err);
 }
 
 /* overlayfs lets the loop driver believe in direct I/O even where the filesystem below cannot do it, and then every read fails: so
@@ -210,14 +219,30 @@ static bool direct_works(const char *directory)
 	       (st.f_type == EXT4_SUPER_MAGIC || st.f_type == XFS_SUPER_MAGIC);
 }
 
-void image_settle(const char *home, int dir_fd)
+/* The loop device below a directory's filesystem, or -1. */
+static int loop_below(int dir_fd)
 {
 	struct stat st;
 	char device[32];
-	if (!direct_works(home) || fstat(dir_fd, &st) < 0 || major(st.st_dev) != LOOP_MAJOR)
-		return;
+	if (fstat(dir_fd, &st) < 0 || major(st.st_dev) != LOOP_MAJOR)
+		return -1;
 	(void)snprintf(device, sizeof device, "/dev/loop%u", minor(st.st_dev));
-	CLEANUP_FD int loop_fd = open(device, O_RDWR | O_CLOEXEC);
+	return open(device, O_RDWR | O_CLOEXEC);
+}
+
+bool image_is_ours(const char *home, int dir_fd)
+{
+	struct loop_info64 info;
+	char name[LO_NAME_SIZE];
+	CLEANUP_FD int loop_fd = loop_below(dir_fd);
+	image_name(home, name);
+	return loop_fd >= 0 && ioctl(loop_fd, LOOP_GET_STATUS64, &info) == 0 &&
+	       strncmp((const char *)info.lo_file_name, name, LO_NAME_SIZE) == 0;
+}
+
+void image_settle(const char *home, int dir_fd)
+{
+	CLEANUP_FD int loop_fd = direct_works(home) ? loop_below(dir_fd) : -1;
 	if (loop_fd >= 0)
 		(void)ioctl(loop_fd, LOOP_SET_DIRECT_IO, 1UL); /* refused: as fast as it was */
 }

@@ -1,6 +1,7 @@
 /* A sized ext4 filesystem in an unnamed file, for scratch.c. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -16,6 +17,9 @@ struct image_request {
 /* A detached mount of a fresh, empty filesystem (nosuid, nodev); the caller owns the descriptor and gives it a place with
  * move_mount(2). When the last reference goes, the loop device and the bytes go too. Text in err; a negative errno. */
 int image_mount(const struct image_request *request, struct err *err);
+
+/* True if the directory is in an image made for this home. */
+bool image_is_ours(const char *home, int dir_fd);
 
 /* For a run that turns out to be more than a moment: from now on the image is read and written past the page cache, where its bytes
  * would be kept twice. Not from the start: until then a short run never waits for the disk. */

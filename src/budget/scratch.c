@@ -258,25 +258,49 @@ static bool is_mount_root(int fd)
 	       (st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 }
 
-int scratch_sweep(const char *path, struct fs_removed *ret, struct err *err)
+int scratch_mark(const struct scratch *s, struct scratch_mark *ret)
+{
+	struct stat st;
+	if (fstat(s->dir_fd, &st) < 0)
+		return -errno;
+	*ret = (struct scratch_mark){ .dev = st.st_dev, .ino = st.st_ino };
+	return 0;
+}
+
+static bool is_ours(const struct scratch *s, const struct scratch_dead *dead)
+{
+	struct scratch_mark now;
+	if (s->mounted)
+		return image_is_ours(dead->home, s->dir_fd);
+	return dead->mark && scratch_mark(s, &now) >= 0 && now.dev == dead->mark->dev &&
+	       now.ino == dead->mark->ino;
+}
+
+int scratch_sweep(const struct scratch_dead *dead, struct fs_removed *ret, struct err *err)
 {
 	struct fs_removed none = { 0 };
 	if (ret)
 		*ret = none;
-	__attribute__((cleanup(scratch_release))) struct scratch s = { .path = xstrdup(path),
+	__attribute__((cleanup(scratch_release))) struct scratch s = { .path = xstrdup(dead->path),
 								       .root_fd = -1,
 								       .dir_fd = -1 };
-	CLEANUP_FREE char *parent = path_parent(path);
+	CLEANUP_FREE char *parent = path_parent(dead->path);
 	s.root_fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (s.root_fd < 0)
 		return errno == ENOENT ? 0 : err_errno(err, "open %s", parent);
-	if (faccessat(s.root_fd, path_base(path), F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : err_errno(err, "look at %s", path);
-	s.dir_fd =
-		openat(s.root_fd, path_base(path), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	s.mounted = s.dir_fd >= 0 && is_mount_root(s.dir_fd);
-	int r = scratch_remove(&s, ret, err);
-	return r < 0 ? r : 1;
+	s.dir_fd = openat(s.root_fd, path_base(s.path),
+			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s.dir_fd < 0)
+		return 0; /* nothing there, or nothing we made */
+	s.mounted = is_mount_root(s.dir_fd);
+	if (is_ours(&s, dead)) {
+		int r = scratch_remove(&s, ret, err);
+		return r < 0 ? r : 1;
+	}
+	/* The bare directory below an image, or one whose maker died at once: only if it is ours and empty. */
+	struct stat st;
+	bool own = !s.mounted && fstat(s.dir_fd, &st) == 0 && st.st_uid == geteuid();
+	return own && unlinkat(s.root_fd, path_base(s.path), AT_REMOVEDIR) == 0 ? 1 : 0;
 }
 
 void scratch_settle(const struct scratch *s, const char *home)

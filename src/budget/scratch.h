@@ -58,5 +58,18 @@ void scratch_settle(const struct scratch *s, const char *home);
 int scratch_remove(struct scratch *s, struct fs_removed *ret, struct err *err);
 void scratch_release(struct scratch *s); /* closes descriptors; removes nothing */
 
-/* For gc: a dead run's working directory, mounted or not. 1 if something was removed, 0 if there was nothing. */
-int scratch_sweep(const char *path, struct fs_removed *ret, struct err *err);
+/* A directory that was seen to be made: what a sweep may remove. */
+struct scratch_mark {
+	dev_t dev;
+	ino_t ino;
+};
+int scratch_mark(const struct scratch *s, struct scratch_mark *ret);
+
+/* For gc: a dead run's working directory. An image is removed if it was made for this home; a plain directory if it is the marked one; an
+ * empty directory of ours in any case; whatever else is at that path is somebody else's. 1 if something was removed, otherwise 0. */
+struct scratch_dead {
+	const char *path;
+	const char *home;
+	const struct scratch_mark *mark; /* NULL: its maker died before it could note it */
+};
+int scratch_sweep(const struct scratch_dead *dead, struct fs_removed *ret, struct err *err);

@@ -22,12 +22,25 @@
 struct traces {
 	char *work_dir;      /* owned */
 	char *cgroup_parent; /* owned */
+	struct scratch_mark mark;
+	bool has_mark;
 };
 
 static void traces_release(struct traces *t)
 {
 	cleanup_free(&t->work_dir);
 	cleanup_free(&t->cgroup_parent);
+}
+
+/* "made DEV INO", once the working directory was there. */
+static void read_mark(const char *line, struct traces *ret)
+{
+	char *end;
+	if (!str_starts(line, "made ") || !strchr(line, '\n'))
+		return;
+	ret->mark.dev = strtoull(line + 5, &end, 10);
+	ret->mark.ino = strtoull(end, NULL, 10);
+	ret->has_mark = true;
 }
 
 /* What the keeper noted when it took the id; a crash of the host may have torn the note, then the configuration tells. Read through
@@ -41,6 +54,7 @@ static void read_traces(const struct record *r, const struct config *c, struct t
 		if (end && text[0] == '/') {
 			ret->work_dir = xstrndup(text, (size_t)(second - text));
 			ret->cgroup_parent = xstrndup(second + 1, (size_t)(end - second - 1));
+			read_mark(end + 1, ret);
 			return;
 		}
 	}
@@ -49,14 +63,18 @@ static void read_traces(const struct record *r, const struct config *c, struct t
 }
 
 /* Processes and groups first: nothing may write into a directory that is being removed. */
-static int remove_leftovers(const struct record *r, const struct traces *t, struct str *found,
-			    struct err *err)
+static int remove_leftovers(const struct record *r, const char *home, const struct traces *t,
+			    struct str *found, struct err *err)
 {
 	struct fs_removed removed = { 0 };
-	int groups = budget_sweep(t->cgroup_parent, r->id, err);
+	CLEANUP_FREE char *group = record_group(home, r->id);
+	int groups = budget_sweep(t->cgroup_parent, group, err);
 	if (groups < 0)
 		return groups;
-	int directory = scratch_sweep(t->work_dir, &removed, err);
+	struct scratch_dead dead = { .path = t->work_dir,
+				     .home = home,
+				     .mark = t->has_mark ? &t->mark : NULL };
+	int directory = scratch_sweep(&dead, &removed, err);
 	if (directory < 0)
 		return directory;
 	if (groups)
@@ -84,6 +102,9 @@ static int remove_partial(const struct record *r, struct err *err)
 	int e = 0;
 	for (size_t i = 0; e >= 0 && i < names.n; i++)
 		e = fs_remove_tree(r->dir_fd, names.v[i], NULL, err);
+	/* Collected, but no verdict vouches for them. */
+	if (e >= 0 && renameat(r->dir_fd, "outputs", r->dir_fd, "partial") < 0 && errno != ENOENT)
+		e = err_errno(err, "set the outputs of %s aside", r->id);
 	return e;
 }
 
@@ -92,7 +113,7 @@ static int record_lost(struct record *r, const struct config *c, struct err *err
 	CLEANUP(traces_release) struct traces t = { 0 };
 	CLEANUP_STR struct str found = { 0 };
 	read_traces(r, c, &t);
-	int e = remove_leftovers(r, &t, &found, err);
+	int e = remove_leftovers(r, c->home, &t, &found, err);
 	if (e >= 0)
 		e = remove_partial(r, err);
 	if (e >= 0)

@@ -21,6 +21,21 @@ static int take_user(struct keeper_state *s, struct err *err)
 	return r;
 }
 
+/* From here on a sweep knows this directory for the run's. */
+static int note_scratch(struct keeper_state *s)
+{
+	struct scratch_mark mark;
+	char line[64];
+	int r = scratch_mark(&s->k.scratch, &mark);
+	if (r < 0)
+		return r;
+	(void)snprintf(line, sizeof line, "made %llu %llu", (unsigned long long)mark.dev,
+		       (unsigned long long)mark.ino);
+	/* An image is gone with the host's mounts; a plain directory is still there after a restart. */
+	return record_note(&s->k.record, line,
+			   s->k.scratch.mounted ? RECORD_NOTE_PLAIN : RECORD_NOTE_DURABLE);
+}
+
 static int make_scratch(struct keeper_state *s, struct err *err)
 {
 	const struct keeper_request *q = s->k.q;
@@ -38,6 +53,10 @@ static int make_scratch(struct keeper_state *s, struct err *err)
 	if (r < 0)
 		return r;
 	s->k.has_scratch = true;
+	r = note_scratch(s);
+	if (r < 0)
+		return err_set(err, ERR_HOST, -r, "note the working directory: %s",
+			       strerrordesc_np(-r));
 	for (size_t i = 0; i < q->plan->work_dirs.n; i++) {
 		r = scratch_mkdir(&s->k.scratch, q->plan->work_dirs.v[i], 0755, s->uid, s->gid);
 		if (r < 0)
@@ -50,8 +69,9 @@ static int make_scratch(struct keeper_state *s, struct err *err)
 static int make_budget(struct keeper_state *s, struct err *err)
 {
 	const struct keeper_request *q = s->k.q;
+	CLEANUP_FREE char *group = record_group(q->config->home, q->id);
 	struct budget_request request = {
-		.id = q->id,
+		.id = group,
 		.parent = q->config->cgroup_parent,
 		.manager = q->config->cgroup_manager,
 		.limits = &q->plan->limits,

@@ -232,6 +232,26 @@ int record_adopt(const char *home, const char *id, struct record *ret, struct er
 	return 0;
 }
 
+char *record_group(const char *home, const char *id)
+{
+	char tag[HASH_TAG];
+	hash_tag(home, tag);
+	return xasprintf("%s-%s", id, tag);
+}
+
+int record_note(struct record *r, const char *line, enum record_note how)
+{
+	CLEANUP_FREE char *text = xasprintf("%s\n", line);
+	int e = fs_write_all(r->active_fd, text, strlen(text));
+	if (e < 0 || how == RECORD_NOTE_PLAIN)
+		return e;
+	CLEANUP_FD int dir_fd =
+		fs_open_beneath(r->home_fd, "active", O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	if (dir_fd < 0)
+		return dir_fd;
+	return fsync(r->active_fd) < 0 || fsync(dir_fd) < 0 ? -errno : 0;
+}
+
 void record_release(struct record *r)
 {
 	cleanup_fd(&r->events_fd);
@@ -254,7 +274,14 @@ int record_event(struct record *r, const char *event, json_t *data, struct err *
 	if (!text)
 		return err_set(err, ERR_HOST, ENOMEM, "write the event '%s'", event);
 	CLEANUP_FREE char *with_newline = xasprintf("%s\n", text);
+	struct stat before;
+	bool known = fstat(r->events_fd, &before) == 0;
 	int e = fs_write_all(r->events_fd, with_newline, strlen(with_newline));
+	/* No torn line for the next one to be glued to; if even that fails, a later reader closes it (resume_chain). */
+	if (e < 0 && known && ftruncate(r->events_fd, before.st_size) < 0)
+		return err_set(err, ERR_HOST, -e,
+			       "write the event '%s' to events.jsonl, and undo it: %s", event,
+			       strerrordesc_np(-e));
 	if (e < 0)
 		return err_set(err, ERR_HOST, -e, "write the event '%s' to events.jsonl: %s", event,
 			       strerrordesc_np(-e));

@@ -33,6 +33,9 @@ struct record_traces {
 	const char *cgroup_parent;
 };
 
+/* The name of a run's group: two homes on one host may each have a run of that id. */
+char *record_group(const char *home, const char *id);
+
 /* Makes the home with runs/, active/ if need be. */
 int record_home(const char *home, struct err *err);
 /* Takes the id: -EEXIST (caller) if it is in use or was used before. From here on gc would find the run. */
@@ -42,6 +45,10 @@ int record_claim(const char *home, const char *id, const struct record_traces *t
  * (an entry that was left without one is then gone). */
 int record_adopt(const char *home, const char *id, struct record *ret, struct err *err);
 void record_release(struct record *r);
+
+/* For gc: something was made that it must remove if we die. One line. Durable where it would outlive a restart of the host. */
+enum record_note { RECORD_NOTE_PLAIN, RECORD_NOTE_DURABLE };
+int record_note(struct record *r, const char *line, enum record_note how);
 
 /* One line, chained: n, time, event, data (may be NULL; taken), prev. */
 int record_event(struct record *r, const char *event, json_t *data, struct err *err);

@@ -134,6 +134,23 @@ static int home_settle(const struct config_where *where, struct config *c, struc
 	return 0;
 }
 
+/* A project's file came with the project: it may not have a directory from elsewhere shown to the project's code, not even through
+ * a link. The user's and the host's files may. */
+static int stays_in_project(const struct config_layer *layer, const char *key, const char *path,
+			    struct err *err)
+{
+	CLEANUP_FREE char *real = path_real(path);
+	CLEANUP_FREE char *directory = path_real(layer->directory);
+
+	if (layer->source != CONFIG_PROJECT || (real && directory && path_within(real, directory)))
+		return 0;
+	return err_caller(
+		err,
+		"%s: %s leads to %s, outside the project; show it with --data or inputs:, or name the project in your own "
+		"~/.config/cupel/cupel.yaml",
+		layer->file, key, real ? real : path);
+}
+
 /* A directory of the project: as named, or NAME below the root if that is there. */
 static int project_dir(const struct config_layer *layer, const char *said, const char *name,
 		       char **ret, struct err *err)
@@ -149,6 +166,9 @@ static int project_dir(const struct config_layer *layer, const char *said, const
 				  pairs_get(layer->origins, key), key, path ? path : said);
 	if (!said)
 		pairs_set(layer->origins, key, there ? layer->file : "built-in");
+	int r = there ? stays_in_project(layer, key, path, err) : 0;
+	if (r < 0)
+		return r;
 	free(*ret);
 	*ret = there ? take_ptr(path) : NULL;
 	return 0;

@@ -34,9 +34,10 @@ static int trust_check(const char *path, const struct stat *st, struct err *err)
 				  "is not trusted; read it, then make it yours with chown, or work "
 				  "elsewhere",
 				  path, st->st_uid, geteuid());
-	if (st->st_mode & S_IWOTH)
-		return err_caller(err, "%s: everyone may write it; correct it with chmod o-w",
-				  path);
+	bool others = (st->st_mode & S_IWOTH) ||
+		      ((st->st_mode & S_IWGRP) && st->st_gid != 0 && st->st_gid != getegid());
+	if (others)
+		return err_caller(err, "%s: others may write it; correct it with chmod go-w", path);
 	if (st->st_size > YAML_BYTES_MAX)
 		return err_caller(err, "%s: larger than %d bytes, which no configuration is", path,
 				  YAML_BYTES_MAX);

@@ -280,22 +280,32 @@ static const struct key_row config_rows[] = {
 	{ "disk", config_read_disk },
 };
 
-/* What is the host's to say: a project could otherwise loosen the box that holds its own code. */
+static int not_a_projects(const struct document *d, const struct node *key, struct err *err)
+{
+	return node_error(
+		d, key, err,
+		"'%s' is the host's to say, not a project's; move it to /etc/cupel/cupel.yaml or to your own "
+		"~/.config/cupel/cupel.yaml",
+		key->text);
+}
+
+/* What is the host's to say: a project could otherwise loosen the box that holds its own code, or have the caller's variables passed
+ * into it. */
 static int host_keys_check(const struct document *d, const struct node *root, struct err *err)
 {
-	static const char *const host_keys[] = { "home",   "aggregate", "uids",
-						 "policy", "cgroup",    "disk" };
+	static const char *const host_keys[] = { "home",   "aggregate", "uids", "policy",
+						 "cgroup", "disk",      "work" };
 
 	for (size_t i = 0; root && root->kind == NODE_MAP && i < root->n; i++) {
-		for (size_t k = 0; k < sizeof(host_keys) / sizeof(host_keys[0]); k++) {
+		for (size_t k = 0; k < sizeof(host_keys) / sizeof(host_keys[0]); k++)
 			if (str_eq(root->keys[i]->text, host_keys[k]))
-				return node_error(
-					d, root->keys[i], err,
-					"'%s' is the host's to say, not a project's; move "
-					"it to /etc/cupel/cupel.yaml or to your own "
-					"~/.config/cupel/cupel.yaml",
-					host_keys[k]);
-		}
+				return not_a_projects(d, root->keys[i], err);
+		const struct node *defaults = root->values[i];
+		if (!str_eq(root->keys[i]->text, "defaults") || defaults->kind != NODE_MAP)
+			continue;
+		for (size_t k = 0; k < defaults->n; k++)
+			if (str_eq(defaults->keys[k]->text, "env_pass"))
+				return not_a_projects(d, defaults->keys[k], err);
 	}
 	return 0;
 }

@@ -22,7 +22,7 @@ static bool id_char_ok(char c)
 	       c == '.' || c == '_' || c == '-';
 }
 
-int id_check(const char *id, struct err *err)
+static int check(const char *id, size_t max, struct err *err)
 {
 	char shown[SHOW_ROOM];
 	size_t length = strlen(id);
@@ -32,9 +32,10 @@ int id_check(const char *id, struct err *err)
 				  "the run id is empty; give 1 to %d of A-Z a-z 0-9 . _ -, or "
 				  "leave it out to have one generated",
 				  ID_MAX);
-	if (length > ID_MAX)
-		return err_caller(err, "the run id '%s' has %zu characters; at most %d are allowed",
-				  show_text(id, shown), length, ID_MAX);
+	if (length > max)
+		return err_caller(err,
+				  "the run id '%s' has %zu characters; at most %zu are allowed",
+				  show_text(id, shown), length, max);
 	for (size_t i = 0; i < length; i++) {
 		if (!id_char_ok(id[i]))
 			return err_caller(err,
@@ -49,6 +50,16 @@ int id_check(const char *id, struct err *err)
 		return err_caller(err, "the run id '%s' must not contain '..'; use a single dot",
 				  show_text(id, shown));
 	return 0;
+}
+
+int id_check(const char *id, struct err *err)
+{
+	return check(id, ID_MAX, err);
+}
+
+int id_check_group(const char *name, struct err *err)
+{
+	return check(name, ID_GROUP_MAX, err);
 }
 
 static void write_base32(uint64_t value, char *digits, int count)

@@ -7,5 +7,8 @@
 
 /* 1 to 64 of A-Z a-z 0-9 . _ - , beginning with a letter or digit, without "..". */
 int id_check(const char *id, struct err *err);
+/* The same for a name made of an id and a tag: at most ID_GROUP_MAX. */
+#define ID_GROUP_MAX (ID_MAX + 16)
+int id_check_group(const char *name, struct err *err);
 /* Sortable by time (milliseconds), 13 lower-case characters with 20 bits of chance. */
 void id_generate(char ret[ID_MAX + 1]);

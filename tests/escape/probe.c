@@ -43,8 +43,8 @@ void say(const char *format, ...)
 
 static const struct act *find(const char *name)
 {
-	static const struct act *const tables[] = { file_acts, kernel_acts, process_acts, talk_acts,
-						    use_acts };
+	static const struct act *const tables[] = { file_acts,    kernel_acts, mount_acts,
+						    process_acts, talk_acts,   use_acts };
 	for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
 		for (const struct act *act = tables[t]; act->name; act++)
 			if (strcmp(act->name, name) == 0)

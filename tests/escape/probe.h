@@ -12,6 +12,7 @@ struct act {
 /* Each ends with an empty row. */
 extern const struct act file_acts[];
 extern const struct act kernel_acts[];
+extern const struct act mount_acts[];
 extern const struct act process_acts[];
 extern const struct act talk_acts[];
 extern const struct act use_acts[];

@@ -86,8 +86,7 @@ REFUSED = {
 }
 
 # Families and protocols beyond what analyses use: vsock, packet, alg, key, bluetooth, can, tipc,
-# rds, xdp;
-# netlink's kernel events and audit; SCTP, DCCP (by protocol and by type), MPTCP, UDP-Lite.
+# rds, xdp; netlink's kernel events and audit; SCTP, DCCP (by protocol and by type), MPTCP, UDP-Lite.
 SOCKETS = {
     "socket=40,1": ("EAFNOSUPPORT", "ok"),
     "socket=17,3": ("EAFNOSUPPORT", "ok"),

@@ -309,20 +309,49 @@ static void test_sweep_finds_mounted_and_plain(void **state)
 	const struct fixture *f = *state;
 	struct fs_removed removed = { 0 };
 	struct err err = { 0 };
-	assert_int_equal(scratch_sweep(f->path, &removed, &err), 0);
+	struct scratch_mark mark = { 0 };
+	struct scratch_dead dead = { .path = f->path, .home = f->home, .mark = &mark };
+	assert_int_equal(scratch_sweep(&dead, &removed, &err), 0);
 	for (int mechanism = DISK_IMAGE; mechanism <= DISK_WATCHED; mechanism++) {
 		struct scratch_request request = request_of(f, 8, 100);
 		request.mechanism = mechanism;
 		struct scratch s = create(&request);
 		assert_int_equal(scratch_mkdir(&s, "out", 0700, 0, 0), 0);
+		assert_int_equal(scratch_mark(&s, &mark), 0);
 		scratch_release(&s); /* what a dead keeper leaves */
-		int r = scratch_sweep(f->path, &removed, &err);
+		int r = scratch_sweep(&dead, &removed, &err);
 		if (r < 0)
 			fail_msg("%s", err.text);
 		assert_int_equal(r, 1);
 		assert_int_equal(removed.remained, 0);
 		assert_nothing_left(f);
 	}
+}
+
+/* Somebody else's directory or another home's image at the path of a dead run is left as it is. */
+static void test_sweep_leaves_what_others_made(void **state)
+{
+	const struct fixture *f = *state;
+	struct fs_removed removed = { 0 };
+	struct err err = { 0 };
+	struct scratch_mark mark = { 0 };
+	struct scratch_dead dead = { .path = f->path, .home = f->home };
+	for (int mechanism = DISK_IMAGE; mechanism <= DISK_WATCHED; mechanism++) {
+		struct scratch_request request = request_of(f, 8, 100);
+		request.mechanism = mechanism;
+		struct scratch s = create(&request);
+		assert_int_equal(scratch_mkdir(&s, "out", 0700, 0, 0), 0);
+		dead.home = "/another/home";
+		dead.mark = &mark; /* of nothing that is there */
+		assert_int_equal(scratch_sweep(&dead, &removed, &err), 0);
+		dead.mark = NULL;
+		assert_int_equal(scratch_sweep(&dead, &removed, &err), 0);
+		assert_int_equal(faccessat(s.dir_fd, "out", F_OK, 0), 0);
+		remove_all(f, &s);
+	}
+	assert_int_equal(mkdir(f->path, 0700), 0); /* an empty directory of ours goes */
+	assert_int_equal(scratch_sweep(&dead, &removed, &err), 1);
+	assert_nothing_left(f);
 }
 
 static void test_creators_of_one_template(void **state)
@@ -370,7 +399,8 @@ int main(void)
 		TEST(test_image_is_private_and_owned),    TEST(test_image_full_is_enospc),
 		TEST(test_image_inodes_are_limited),      TEST(test_existing_path_is_refused),
 		TEST(test_failure_leaves_nothing),        TEST(test_watched_measures),
-		TEST(test_sweep_finds_mounted_and_plain), TEST(test_creators_of_one_template),
+		TEST(test_sweep_finds_mounted_and_plain), TEST(test_sweep_leaves_what_others_made),
+		TEST(test_creators_of_one_template),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

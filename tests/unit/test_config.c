@@ -209,7 +209,8 @@ static void projects_say_nothing_of_the_host(void **state)
 					     "uids: {first: 70000}\n",
 					     "policy: {network: [host]}\n",
 					     "cgroup: {parent: x}\n",
-					     "disk: {mechanism: watched}\n" };
+					     "disk: {mechanism: watched}\n",
+					     "work: {root: /x}\n" };
 	struct host *h = *state;
 	CLEANUP_CONFIG struct config c = { 0 };
 
@@ -237,7 +238,7 @@ static void strangers_files_are_refused(void **state)
 
 	put(h->project, "");
 	assert_int_equal(chmod(h->project, 0666), 0);
-	refused(h, h->project, "chmod o-w");
+	refused(h, h->project, "chmod go-w");
 	(void)unlink(h->project);
 	assert_int_equal(symlink("/etc/passwd", h->project), 0);
 	refused(h, h->project, "symbolic link");

@@ -92,6 +92,12 @@ static void leave(const struct home *h, const char *id)
 	if (record_claim(h->config.home, id, &h->traces, &r, &err) < 0 ||
 	    record_event(&r, "accepted", NULL, &err) < 0)
 		fail_msg("%s", err.text);
+	struct stat st;
+	if (stat(h->work_dir, &st) == 0) {
+		CLEANUP_FREE char *mark = xasprintf("made %llu %llu", (unsigned long long)st.st_dev,
+						    (unsigned long long)st.st_ino);
+		assert_int_equal(record_note(&r, mark, RECORD_NOTE_DURABLE), 0);
+	}
 	record_release(&r);
 }
 
@@ -134,8 +140,8 @@ static int count(const char *text, const char *word)
 static void a_dead_run_is_recorded_as_lost_once(void **state)
 {
 	struct home *h = *state;
-	leave(h, "r1");
 	make_work(h->work_dir, 3);
+	leave(h, "r1");
 	assert_report(sweep(h), 1, 0, 0);
 	assert_int_equal(access(h->work_dir, F_OK), -1);
 	assert_false(exists(h, "active/r1"));
@@ -260,10 +266,30 @@ static void torn_traces_fall_back_to_the_configuration(void **state)
 		CLEANUP_FREE char *work = xasprintf("%s/work-%s", h->base, id);
 		leave(h, id);
 		put(h->fd, entry, notes[i]);
-		make_work(work, 1);
+		make_work(work, 0);
 		assert_report(sweep(h), 1, 0, 0);
 		assert_int_equal(access(work, F_OK), -1);
 	}
+}
+
+static void a_directory_that_the_run_did_not_make_stays(void **state)
+{
+	struct home *h = *state;
+	leave(h, "r1"); /* died before it made anything */
+	make_work(h->work_dir, 2);
+	assert_report(sweep(h), 1, 0, 0);
+	assert_int_equal(access(h->work_dir, F_OK), 0);
+}
+
+static void collected_outputs_of_a_lost_run_are_set_aside(void **state)
+{
+	struct home *h = *state;
+	leave(h, "r1");
+	assert_int_equal(mkdirat(h->fd, "runs/r1/outputs", 0700), 0);
+	put(h->fd, "runs/r1/outputs/result", "x");
+	assert_report(sweep(h), 1, 0, 0);
+	assert_false(exists(h, "runs/r1/outputs"));
+	assert_true(exists(h, "runs/r1/partial/result"));
 }
 
 static void half_collected_outputs_are_removed(void **state)
@@ -301,8 +327,8 @@ static void no_home_is_nothing_to_do(void **state)
 static void two_sweeps_do_not_meet(void **state)
 {
 	struct home *h = *state;
-	leave(h, "r1");
 	make_work(h->work_dir, 4000);
+	leave(h, "r1");
 	CLEANUP_FD int watch_fd = inotify_init1(IN_CLOEXEC);
 	assert_true(inotify_add_watch(watch_fd, h->work_dir, IN_DELETE) >= 0);
 	pid_t pid = fork();
@@ -367,6 +393,8 @@ int main(void)
 		ROW(the_entry_of_a_complete_run_is_cleared),
 		ROW(a_new_boot_looks_at_all_runs),
 		ROW(torn_traces_fall_back_to_the_configuration),
+		ROW(a_directory_that_the_run_did_not_make_stays),
+		ROW(collected_outputs_of_a_lost_run_are_set_aside),
 		ROW(half_collected_outputs_are_removed),
 		ROW(names_that_are_no_ids_are_not_looked_at),
 		ROW(no_home_is_nothing_to_do),

@@ -59,11 +59,10 @@ static const char *const allowed[] = {
 	"timer_gettime", "timer_getoverrun", "timer_delete", "timerfd_create", "timerfd_settime", "timerfd_gettime",
 	"signalfd", "signalfd4", "eventfd", "eventfd2", "poll", "ppoll", "pselect6", "epoll_create", "epoll_create1",
 	"epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2",
-	/* sockets (which families: below) and System V / POSIX IPC, which have a namespace of their own */
+	/* sockets (which families: below) and System V IPC, which has a namespace of its own (POSIX queues: none, Landlock would refuse them) */
 	"bind", "listen", "accept", "accept4", "connect", "getsockname", "getpeername", "sendto",
 	"recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg", "shutdown", "setsockopt", "getsockopt", "shmget",
 	"shmat", "shmctl", "shmdt", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl",
-	"mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive", "mq_notify", "mq_getsetattr",
 	/* the machine */
 	"uname", "sysinfo", "getrandom",
 };

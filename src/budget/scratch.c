@@ -269,7 +269,7 @@ int scratch_mark(const struct scratch *s, struct scratch_mark *ret)
 
 static bool is_ours(const struct scratch *s, const struct scratch_dead *dead)
 {
-	struct scratch_mark now;
+	struct scratch_mark now = { 0 };
 	if (s->mounted)
 		return image_is_ours(dead->home, s->dir_fd);
 	return dead->mark && scratch_mark(s, &now) >= 0 && now.dev == dead->mark->dev &&

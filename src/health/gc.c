@@ -186,6 +186,15 @@ static bool is_new_boot(int home_fd, char boot[64])
 	return !str_eq(boot, last);
 }
 
+/* Not through a temporary file, which a crash would leave: half a word is no boot's, and means one more look at all. */
+static void note_boot(int home_fd, const char *boot)
+{
+	CLEANUP_FD int fd = openat(home_fd, "boot",
+				   O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		(void)fs_write_all(fd, boot, strlen(boot));
+}
+
 int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 {
 	struct gc_report report = { 0 };
@@ -208,7 +217,7 @@ int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 		sweep_one(c, ids.v[i], &report);
 	template_sweep(home_fd);
 	if (new_boot && !report.failed)
-		(void)fs_write_atomic(home_fd, "boot", boot, strlen(boot), 0600, NULL);
+		note_boot(home_fd, boot);
 	*ret = report;
 	return 0;
 }

@@ -516,13 +516,17 @@ static void rights_are_the_analysis_own(void **state)
 static void ordinary_user_cannot_ask_for_another(void **state)
 {
 	struct rig *rig = *state;
-	if (is_root())
-		skip();
 	put(rig->work_fd, "a", "a");
 	struct rig other = *rig;
-	other.uid = rig->uid + 1;
 	struct manifest m = { .bytes = 7 };
-	assert_int_equal(try_collect(&other, &(struct wish){ .pattern = "*" }, &m), -EPERM);
+	bool root = is_root();
+	if (root)
+		assert_int_equal(seteuid(65534), 0);
+	other.uid = geteuid() + 1;
+	int r = try_collect(&other, &(struct wish){ .pattern = "*" }, &m);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(r, -EPERM);
 	assert_int_equal(m.bytes, 7); /* untouched */
 }
 

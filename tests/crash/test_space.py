@@ -113,7 +113,7 @@ def test_full_by_the_analysis_log(small):
 def test_full_by_the_outputs(small):
     place = small("size=1m")
     run_id = place.caller.new_id()
-    status, _, err = place.run(run_id, "--", "sh", "-c", "head -c 4000000 /dev/zero > out/big")
+    status, _, err = place.run(run_id, "--", "sh", "-c", "head -c 4000000 /dev/urandom > out/big")
     place.remount("size=16m")
     verdict = place.assert_recovered(run_id)
     assert_honest(status, err, verdict)

@@ -160,8 +160,9 @@ static int wait_attached(struct entering *s, struct err *err)
 	return wait_for(CONTROL_FD, BOX_CMD_ATTACHED, err);
 }
 
-/* Mounts were made with the powers of the outer user namespace. In a mount namespace that belongs to an inner one they are
- * locked: no flag can be cleared and nothing can be unmounted, even by whoever gains all capabilities in the box. */
+/* The mount namespace belongs to the user namespace in which it was made: the host's as root, the outer one of an ordinary user. The
+ * analysis is in an inner one, so that even with all capabilities there nobody has power over the mounts: no flag can be cleared,
+ * nothing can be unmounted. */
 static int lock_in(struct entering *s, struct err *err)
 {
 	const struct box_entry *e = s->e;
@@ -176,7 +177,7 @@ static int lock_in(struct entering *s, struct err *err)
 		r = userns_become(e->uid, e->gid, err);
 	if (r < 0 || !e->has_user_ns)
 		return r;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS | cgroup_flag) < 0)
+	if (unshare(CLONE_NEWUSER | cgroup_flag) < 0)
 		return err_layer(
 			err, "user",
 			"the kernel refuses a user namespace: %s; check /proc/sys/user/max_user_namespaces",

@@ -3,7 +3,7 @@
  *   keeper                              box init (pid 1 of the box, cloned from the keeper)
  *   clone ------------------------->    root, network, host name          (still the host's powers over its own namespaces)
  *   attach to the budget
- *   BOX_CMD_ATTACHED -------------->    uid, user + mount + cgroup namespace, limits, capabilities, Landlock, seccomp
+ *   BOX_CMD_ATTACHED -------------->    uid, user + cgroup namespace, limits, capabilities, Landlock, seccomp
  *                <------------------    BOX_MSG_READY with what the kernel says about it
  *   receipt compared with the plan
  *   BOX_CMD_GO -------------------->    fork, exec the analysis

@@ -11,7 +11,7 @@ import pytest
 
 import cupel as lib
 import leftovers
-from conftest import children, kill
+from crashes import children, kill
 
 # A box is up after some 30 ms here.
 KILLS = 30 if lib.SLOW == 1 else 8
@@ -32,11 +32,23 @@ def spin(seconds):
 
 
 def start(crash, number, *options):
-    """Every third makes the template of its working directory first, which is a phase of its own."""
+    """Every third makes the template of its working directory first, a phase of its own."""
     disk = f"{16 + number if number % 3 == 0 else 16}M"
-    return crash.caller.start("--memory", "64M", "--disk", disk, "--grace", "1s", *options, "--",
-                              "sh", "-c", "echo up > out/up; sleep 1000",
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return crash.caller.start(
+        "--memory",
+        "64M",
+        "--disk",
+        disk,
+        "--grace",
+        "1s",
+        *options,
+        "--",
+        "sh",
+        "-c",
+        "echo up > out/up; sleep 1000",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
 
 
 def test_kill_of_cupel_run(crash):
@@ -85,8 +97,11 @@ def test_kill_of_both(crash):
                 kill(pid)
         crash.box_is_gone()
         verdict = crash.assert_recovered(run_id)
-        assert verdict is None or verdict["cause"] == "lost" or (
-            verdict["cause"] == "cancelled" and number % 2), (instant, verdict)
+        assert (
+            verdict is None
+            or verdict["cause"] == "lost"
+            or (verdict["cause"] == "cancelled" and number % 2)
+        ), (instant, verdict)
 
 
 def test_kill_of_the_boxes_init(crash):
@@ -100,7 +115,10 @@ def test_kill_of_the_boxes_init(crash):
             kill(init)
             process.communicate(timeout=60 * lib.SLOW)
         verdict = crash.assert_recovered(run_id)
-        assert (verdict["cause"], process.returncode) in (("setup", 125), ("signal", 137)), (instant, verdict)
+        assert (verdict["cause"], process.returncode) in (("setup", 125), ("signal", 137)), (
+            instant,
+            verdict,
+        )
         assert "init" in verdict["completion_notes"]
         seen[verdict["cause"]] += 1
     assert seen["signal"], seen
@@ -108,11 +126,20 @@ def test_kill_of_the_boxes_init(crash):
 
 @pytest.mark.parametrize("victims", ["keeper", "both"])
 def test_kill_near_the_end(crash, victims):
-    """While outputs are collected, things are removed and the verdict is written: it is there, whole, or lost."""
+    """While outputs are collected and the verdict is written: it is there, whole, or lost."""
     seen = collections.Counter()
     for instant in instants():
-        process, run_id = crash.caller.start("--memory", "64M", "--disk", "16M", "--", "sh", "-c",
-                                             "head -c 3000000 /dev/zero > out/big", stderr=subprocess.DEVNULL)
+        process, run_id = crash.caller.start(
+            "--memory",
+            "64M",
+            "--disk",
+            "16M",
+            "--",
+            "sh",
+            "-c",
+            "head -c 3000000 /dev/zero > out/big",
+            stderr=subprocess.DEVNULL,
+        )
         with process:
             keeper = crash.keeper_of(process)
             spin(instant)
@@ -132,7 +159,9 @@ def test_kill_near_the_end(crash, victims):
 def test_kill_while_the_working_directory_is_formatted(crash_root):
     crash = crash_root
     for number in range(5):
-        process, run_id = crash.caller.start("--disk", f"{150 + number}M", "--", "true", stderr=subprocess.DEVNULL)
+        process, run_id = crash.caller.start(
+            "--disk", f"{150 + number}M", "--", "true", stderr=subprocess.DEVNULL
+        )
         with process:
             keeper = crash.keeper_of(process)
             while process.poll() is None and not any(is_mkfs(pid) for pid in children(keeper)):
@@ -188,8 +217,15 @@ def test_a_signal_to_the_keeper_cancels(crash, number):
 
 def test_a_box_that_ignores_everything_dies_with_cupel_run(crash):
     process, run_id = crash.caller.start(
-        "--grace", "300ms", "--", "sh", "-c", "trap '' TERM INT HUP; (trap '' TERM; setsid sleep 1000) & echo up;"
-        "while :; do sleep 1000; done", stdout=subprocess.PIPE)
+        "--grace",
+        "300ms",
+        "--",
+        "sh",
+        "-c",
+        "trap '' TERM INT HUP; (trap '' TERM; setsid sleep 1000) & echo up;"
+        "while :; do sleep 1000; done",
+        stdout=subprocess.PIPE,
+    )
     with process:
         assert process.stdout.readline() == b"up\n"
         process.kill()
@@ -216,8 +252,22 @@ def test_the_next_command_of_any_kind_recovers(crash):
 def test_the_same_id_at_once_runs_once(crash):
     for _ in range(6):
         run_id = crash.caller.new_id()
-        started = [crash.caller.start("--memory", "64M", "--disk", "16M", "--", "sh", "-c", "echo ran; sleep 0.1",
-                                      id=run_id, stdout=subprocess.PIPE, stderr=subprocess.PIPE)[0] for _ in range(5)]
+        started = [
+            crash.caller.start(
+                "--memory",
+                "64M",
+                "--disk",
+                "16M",
+                "--",
+                "sh",
+                "-c",
+                "echo ran; sleep 0.1",
+                id=run_id,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )[0]
+            for _ in range(5)
+        ]
         said = [process.communicate(timeout=60 * lib.SLOW) for process in started]
         assert sorted(process.returncode for process in started) == [0, 2, 2, 2, 2], said
         assert sorted(out for out, _ in said) == [b"", b"", b"", b"", b"ran\n"]
@@ -228,10 +278,24 @@ def test_the_same_id_at_once_runs_once(crash):
 def test_recovery_never_takes_a_live_run_for_a_dead_one(crash):
     """Many sweeps beside many starts."""
     caller = crash.caller
-    sweeps = [caller.popen("sh", "-c", "while :; do \"$0\" gc >/dev/null || exit 1; done", caller.binary)
-              for _ in range(2)]
-    started = [caller.start("--memory", "64M", "--disk", "16M", "--", "sh", "-c", "echo x > out/x",
-                            stderr=subprocess.PIPE) for _ in range(25)]
+    sweeps = [
+        caller.popen("sh", "-c", 'while :; do "$0" gc >/dev/null || exit 1; done', caller.binary)
+        for _ in range(2)
+    ]
+    started = [
+        caller.start(
+            "--memory",
+            "64M",
+            "--disk",
+            "16M",
+            "--",
+            "sh",
+            "-c",
+            "echo x > out/x",
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(25)
+    ]
     try:
         for process, run_id in started:
             err = process.communicate(timeout=120 * lib.SLOW)[1]
@@ -246,7 +310,7 @@ def test_recovery_never_takes_a_live_run_for_a_dead_one(crash):
 
 
 def test_after_a_power_cut(crash_root):
-    """The entry of a running one may be gone while its directory is there, and its last event torn."""
+    """The entry of a run may be gone while its directory is there, and its last event torn."""
     crash = crash_root
     process, run_id = start(crash, 1)
     with process:

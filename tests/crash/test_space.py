@@ -9,7 +9,7 @@ import pytest
 import cupel as lib
 import leftovers
 
-READY = "mount -t tmpfs -o mode=711,{} tmpfs \"$0\" && echo ready && exec sleep 100000"
+READY = 'mount -t tmpfs -o mode=711,{} tmpfs "$0" && echo ready && exec sleep 100000'
 
 
 class SmallHome:
@@ -18,8 +18,10 @@ class SmallHome:
     def __init__(self, options, config="disk: {mechanism: watched}\n"):
         self.caller = lib.Cupel("root", config)
         self.caller.home.mkdir()
-        self.holder = subprocess.Popen(["unshare", "-m", "sh", "-c", READY.format(options), str(self.caller.home)],
-                                       stdout=subprocess.PIPE)
+        self.holder = subprocess.Popen(
+            ["unshare", "-m", "sh", "-c", READY.format(options), str(self.caller.home)],
+            stdout=subprocess.PIPE,
+        )
         assert self.holder.stdout.readline() == b"ready\n"
         self.home = pathlib.Path(f"/proc/{self.holder.pid}/root{self.caller.home}")
 
@@ -27,7 +29,9 @@ class SmallHome:
         return self.caller.call("nsenter", "-t", self.holder.pid, "-m", "--", *words)
 
     def run(self, run_id, *words):
-        return self.call(self.caller.binary, "run", "--quiet", "--memory", "64M", "--id", run_id, *words)
+        return self.call(
+            self.caller.binary, "run", "--quiet", "--memory", "64M", "--id", run_id, *words
+        )
 
     def remount(self, options):
         status, _, err = self.call("mount", "-o", f"remount,{options}", self.caller.home)
@@ -40,7 +44,11 @@ class SmallHome:
         status, out, err = self.call(self.caller.binary, "gc", "--json")
         assert status == 0, err
         assert json.loads(self.call(self.caller.binary, "gc", "--json")[1])["lost"] == 0
-        assert list((self.home / "active").iterdir()) == [] if (self.home / "active").exists() else True
+        assert (
+            list((self.home / "active").iterdir()) == []
+            if (self.home / "active").exists()
+            else True
+        )
         run_dir = self.home / "runs" / run_id
         if not run_dir.exists():
             return None
@@ -62,6 +70,7 @@ def small(callers):
     def make(options, **more):
         made.append(SmallHome(options, **more))
         return made[-1]
+
     yield make
     for one in made:
         one.close()
@@ -128,7 +137,9 @@ def test_full_with_an_image_as_the_working_directory(small, size):
     status, _, err = place.run(run_id, "--disk", "16M", "--", *WORK)
     place.remount("size=16m")
     assert_honest(status, err, place.assert_recovered(run_id))
-    assert list((place.home / "tmp").iterdir()) == [] and list((place.home / "cache").glob(".*")) == []
+    assert (
+        list((place.home / "tmp").iterdir()) == [] and list((place.home / "cache").glob(".*")) == []
+    )
 
 
 def test_read_only_from_the_start(small):
@@ -152,14 +163,28 @@ def test_read_only_later(small):
     assert place.run(second, "--", "true")[0] == 0, "what never was may still be"
 
 
-def test_read_only_while_it_runs(small):
+def test_full_while_it_runs(small):
     place = small("size=1m")
     run_id = place.caller.new_id()
-    with place.caller.popen("nsenter", "-t", place.holder.pid, "-m", "--", place.caller.binary, "run", "--quiet",
-                            "--id", run_id, "--", "sh", "-c", "echo up; sleep 1000",
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with place.caller.popen(
+        "nsenter",
+        "-t",
+        place.holder.pid,
+        "-m",
+        "--",
+        place.caller.binary,
+        "run",
+        "--quiet",
+        "--id",
+        run_id,
+        "--",
+        "sh",
+        "-c",
+        "echo up; sleep 1000",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         assert process.stdout.readline() == b"up\n"
-        # A file system with a file open for writing cannot be made read-only, so it is filled instead.
         place.call("sh", "-c", f"head -c 2000000 /dev/zero > {place.caller.home}/filler")
         process.terminate()
         _, err = process.communicate(timeout=60 * lib.SLOW)

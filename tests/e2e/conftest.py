@@ -7,8 +7,11 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def nothing_left(request):
-    callers = [request.getfixturevalue(name) for name in ("cupel", "root", "user", "fresh")
-               if name in request.fixturenames]
+    callers = [
+        request.getfixturevalue(name)
+        for name in ("cupel", "root", "user", "fresh")
+        if name in request.fixturenames
+    ]
     yield
     for caller in callers:
         leftovers.assert_nothing_left(caller)

@@ -13,8 +13,14 @@ import cupel as lib
 
 
 def test_output_arrives_while_the_analysis_runs(cupel):
-    process, run_id = cupel.start("--", "sh", "-c", "echo out; echo err >&2; sleep 1000",
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process, run_id = cupel.start(
+        "--",
+        "sh",
+        "-c",
+        "echo out; echo err >&2; sleep 1000",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     with process:
         assert process.stdout.readline() == b"out\n"
         assert process.stderr.readline() == b"err\n"
@@ -32,14 +38,26 @@ def test_streams_are_stored_apart(cupel):
 def test_every_byte_passes(cupel):
     code = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 4000)"
     run_id = cupel.new_id()
-    with cupel.popen(cupel.binary, "run", "-q", "--id", run_id, "--", "python3", "-c", code,
-                     stdout=subprocess.PIPE) as process:
+    with cupel.popen(
+        cupel.binary,
+        "run",
+        "-q",
+        "--id",
+        run_id,
+        "--",
+        "python3",
+        "-c",
+        code,
+        stdout=subprocess.PIPE,
+    ) as process:
         assert process.stdout.read() == bytes(range(256)) * 4000
     assert (cupel.run_dir(run_id) / "stdout.log").read_bytes() == bytes(range(256)) * 4000
 
 
 def test_a_log_above_its_limit_is_cut_with_a_mark_and_the_run_goes_on(cupel):
-    result = cupel.run("--log", "64K", "--", "sh", "-c", "yes | head -c 3000000; echo ended > out/end; echo e >&2")
+    result = cupel.run(
+        "--log", "64K", "--", "sh", "-c", "yes | head -c 3000000; echo ended > out/end; echo e >&2"
+    )
     assert (result.status, result.cause) == (0, "ok")
     log = result.log()
     assert 64 << 10 <= len(log) < 70 << 10 and b"cupel" in log[-300:], log[-300:]
@@ -50,16 +68,28 @@ def test_a_log_above_its_limit_is_cut_with_a_mark_and_the_run_goes_on(cupel):
 
 
 def test_a_reader_that_goes_away_does_not_end_the_run(cupel):
-    process, run_id = cupel.start("--", "sh", "-c", "echo first; yes | head -c 1000000; echo last > out/last",
-                                  stdout=subprocess.PIPE)
+    process, run_id = cupel.start(
+        "--",
+        "sh",
+        "-c",
+        "echo first; yes | head -c 1000000; echo last > out/last",
+        stdout=subprocess.PIPE,
+    )
     assert process.stdout.readline() == b"first\n"
     process.stdout.close()
     assert process.wait(60) == 0
     assert len((cupel.run_dir(run_id) / "stdout.log").read_bytes()) == 1000006
 
 
-@pytest.mark.parametrize("command, cause", [("echo hi", "ok"), ("printf 'no newline'", "ok"), ("exit 3", "exit"),
-                                            ("printf x; exit 4", "exit")])
+@pytest.mark.parametrize(
+    "command, cause",
+    [
+        ("echo hi", "ok"),
+        ("printf 'no newline'", "ok"),
+        ("exit 3", "exit"),
+        ("printf x; exit 4", "exit"),
+    ],
+)
 def test_json_is_the_last_line(cupel, command, cause):
     status, out, _ = cupel.call(cupel.binary, "run", "--json", "--", "sh", "-c", command)
     verdict = json.loads(out.splitlines()[-1])
@@ -87,8 +117,19 @@ class Terminal:
         os.fchown(slave, cupel.uid, -1)
         self.id = cupel.new_id()
         self.seen = b""
-        self.process = cupel.popen("setsid", "--ctty", cupel.binary, "run", "--id", self.id, *args,
-                                   stdin=slave, stdout=slave, stderr=slave, env={"TERM": "xterm"})
+        self.process = cupel.popen(
+            "setsid",
+            "--ctty",
+            cupel.binary,
+            "run",
+            "--id",
+            self.id,
+            *args,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={"TERM": "xterm"}
+        )
         os.close(slave)
 
     def read_until(self, pattern):
@@ -115,6 +156,7 @@ def terminal(cupel):
     def make(*args):
         made.append(Terminal(cupel, *args))
         return made[-1]
+
     yield make
     for one in made:
         if one.process.poll() is None:
@@ -135,10 +177,14 @@ def test_status_line_and_ctrl_c(cupel, terminal):
 
 
 def test_ctrl_c_twice_does_not_wait_for_the_grace(cupel, terminal):
-    screen = terminal("--grace", "1h", "--", "sh", "-c", "trap '' TERM INT; echo up; while :; do sleep 1000; done")
+    screen = terminal(
+        "--grace", "1h", "--", "sh", "-c", "trap '' TERM INT; echo up; while :; do sleep 1000; done"
+    )
     screen.read_until(rb"up\r\n")
     screen.type(b"\x03")
-    assert lib.wait_until(lambda: b"stopping" in (cupel.run_dir(screen.id) / "events.jsonl").read_bytes())
+    assert lib.wait_until(
+        lambda: b"stopping" in (cupel.run_dir(screen.id) / "events.jsonl").read_bytes()
+    )
     screen.type(b"\x03")
     assert screen.process.wait(60) == 130
     verdict = json.loads((cupel.run_dir(screen.id) / "verdict.json").read_text())
@@ -152,15 +198,22 @@ def test_quiet_on_a_terminal(terminal):
 
 
 def test_the_analysis_has_no_terminal(terminal):
-    screen = terminal("--quiet", "--", "sh", "-c", "tty; test -t 1 || echo none; (: < /dev/tty) || echo no-tty")
+    screen = terminal(
+        "--quiet", "--", "sh", "-c", "tty; test -t 1 || echo none; (: < /dev/tty) || echo no-tty"
+    )
     screen.read_until(rb"no-tty")
     assert b"not a tty" in screen.seen and b"none" in screen.seen
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_cancels(cupel, number):
-    process, run_id = cupel.start("--", "sh", "-c", "trap 'echo bye; exit 0' TERM; echo up; sleep 1000 & wait",
-                                  stdout=subprocess.PIPE)
+    process, run_id = cupel.start(
+        "--",
+        "sh",
+        "-c",
+        "trap 'echo bye; exit 0' TERM; echo up; sleep 1000 & wait",
+        stdout=subprocess.PIPE,
+    )
     with process:
         assert process.stdout.readline() == b"up\n"
         process.send_signal(number)
@@ -174,14 +227,37 @@ def test_a_signal_cancels(cupel, number):
 def test_signals_are_the_analysis_own_and_at_their_defaults(cupel):
     """Even if the caller ignores or blocks them."""
     script = "grep -E 'Sig(Blk|Ign)' /proc/self/status"
-    status, out, _ = cupel.call("sh", "-c", "trap '' INT HUP PIPE TERM; exec \"$@\"", "sh", cupel.binary, "run",
-                                "-q", "--", "sh", "-c", script)
-    assert status == 0 and re.findall(r"Sig(\w+):\s+(\w+)", out) == [("Blk", "0" * 16), ("Ign", "0" * 16)]
+    status, out, _ = cupel.call(
+        "sh",
+        "-c",
+        "trap '' INT HUP PIPE TERM; exec \"$@\"",
+        "sh",
+        cupel.binary,
+        "run",
+        "-q",
+        "--",
+        "sh",
+        "-c",
+        script,
+    )
+    assert status == 0 and re.findall(r"Sig(\w+):\s+(\w+)", out) == [
+        ("Blk", "0" * 16),
+        ("Ign", "0" * 16),
+    ]
 
 
 def test_standard_input_is_empty(cupel):
-    with cupel.popen(cupel.binary, "run", "-q", "--", "sh", "-c", "cat; echo end", stdin=subprocess.PIPE,
-                     stdout=subprocess.PIPE) as process:
+    with cupel.popen(
+        cupel.binary,
+        "run",
+        "-q",
+        "--",
+        "sh",
+        "-c",
+        "cat; echo end",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
         process.stdin.write(b"secret of the caller")
         process.stdin.flush()
         assert process.stdout.read() == b"end\n"

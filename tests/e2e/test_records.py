@@ -1,4 +1,4 @@
-"""What a run leaves in its directory, the commands that look at it, and what it leaves nowhere else."""
+"""What a run leaves in its directory, and the commands that look at it."""
 
 import json
 import re
@@ -8,14 +8,33 @@ import pytest
 
 import leftovers
 
-FILES = {"analysis.json", "plan.json", "receipt.json", "events.jsonl", "stdout.log", "stderr.log", "usage.jsonl",
-         "verdict.json", "outputs.json"}
+FILES = {
+    "analysis.json",
+    "plan.json",
+    "receipt.json",
+    "events.jsonl",
+    "stdout.log",
+    "stderr.log",
+    "usage.jsonl",
+    "verdict.json",
+    "outputs.json",
+}
 
 
 @pytest.fixture
 def done(cupel):
-    return cupel.run("--name", "a name", "--quest", "q", "--label", "k=v", "--", "sh", "-c",
-                     "echo out; echo err >&2; echo x > out/x; mkdir tmp/d; touch tmp/d/f; sleep 0.2; exit 5")
+    return cupel.run(
+        "--name",
+        "a name",
+        "--quest",
+        "q",
+        "--label",
+        "k=v",
+        "--",
+        "sh",
+        "-c",
+        "echo out; echo err >&2; echo x > out/x; mkdir tmp/d; touch tmp/d/f; sleep 0.2; exit 5",
+    )
 
 
 def test_the_run_directory_is_complete(cupel, done):
@@ -27,7 +46,14 @@ def test_the_run_directory_is_complete(cupel, done):
 
 
 def test_events_are_chained_and_tell_the_story(done):
-    assert leftovers.assert_chain(done.run_dir) == ["accepted", "started", "ended", "collected", "removed", "verdict"]
+    assert leftovers.assert_chain(done.run_dir) == [
+        "accepted",
+        "started",
+        "ended",
+        "collected",
+        "removed",
+        "verdict",
+    ]
 
 
 def test_a_changed_event_breaks_the_chain(done):
@@ -57,10 +83,24 @@ def test_the_working_directory_is_removed_and_that_is_recorded(cupel, done):
     assert not cupel.work_dir(done.run_dir.name).exists()
 
 
-@pytest.mark.parametrize("keep, command, kept", [
-    ("never", "exit 1", False), ("failed", "exit 0", False), ("failed", "exit 1", True), ("always", "exit 0", True)])
+@pytest.mark.parametrize(
+    "keep, command, kept",
+    [
+        ("never", "exit 1", False),
+        ("failed", "exit 0", False),
+        ("failed", "exit 1", True),
+        ("always", "exit 0", True),
+    ],
+)
 def test_keep(cupel, keep, command, kept):
-    result = cupel.run("--keep", keep, "--", "sh", "-c", f"echo x > tmp/note; ln -s /etc/passwd tmp/link; {command}")
+    result = cupel.run(
+        "--keep",
+        keep,
+        "--",
+        "sh",
+        "-c",
+        f"echo x > tmp/note; ln -s /etc/passwd tmp/link; {command}",
+    )
     work = result.run_dir / "work"
     assert work.exists() == kept
     assert not cupel.work_dir(result.run_dir.name).exists()
@@ -76,9 +116,16 @@ def test_list(cupel, done):
     runs = json.loads(out)
     assert status == 0 and [run["id"] for run in runs] == sorted(run["id"] for run in runs)
     mine = [run for run in runs if run["id"] == done.run_dir.name][0]
-    assert (mine["state"], mine["cause"], mine["exit_status"], mine["name"]) == ("ended", "exit", 5, "a name")
+    assert (mine["state"], mine["cause"], mine["exit_status"], mine["name"]) == (
+        "ended",
+        "exit",
+        5,
+        "a name",
+    )
     _, out, _ = cupel.call(cupel.binary, "list")
-    assert re.search(rf"^{re.escape(done.run_dir.name)} +exit +20\S+Z .* a name$", out, re.MULTILINE)
+    assert re.search(
+        rf"^{re.escape(done.run_dir.name)} +exit +20\S+Z .* a name$", out, re.MULTILINE
+    )
 
 
 def test_list_without_any_run(fresh):
@@ -93,7 +140,11 @@ def test_show(cupel, done):
         assert f"{done.run_dir}/{name}" in out
     _, out, _ = cupel.call(cupel.binary, "show", "--json", done.run_dir.name)
     shown = json.loads(out)
-    assert shown["directory"] == str(done.run_dir) and shown["labels"] == {"k": "v"} and shown["quest"] == "q"
+    assert (
+        shown["directory"] == str(done.run_dir)
+        and shown["labels"] == {"k": "v"}
+        and shown["quest"] == "q"
+    )
     status, _, err = cupel.call(cupel.binary, "show", "no-such-run")
     assert status == 2 and "no-such-run" in err
 
@@ -102,7 +153,9 @@ def test_a_running_one_is_shown_as_running(cupel):
     process, run_id = cupel.start("--", "sh", "-c", "echo up; sleep 1000", stdout=subprocess.PIPE)
     with process:
         assert process.stdout.readline() == b"up\n"
-        assert json.loads(cupel.call(cupel.binary, "show", "--json", run_id)[1])["state"] == "running"
+        assert (
+            json.loads(cupel.call(cupel.binary, "show", "--json", run_id)[1])["state"] == "running"
+        )
         assert cupel.call(cupel.binary, "logs", run_id)[1] == "up\n"
         process.terminate()
         process.wait(60)
@@ -118,7 +171,13 @@ def test_logs(cupel, done):
 
 def test_gc_finds_nothing_after_orderly_runs(cupel, done):
     status, out, _ = cupel.call(cupel.binary, "gc", "--json")
-    assert status == 0 and json.loads(out) == {"lost": 0, "cleared": 0, "alive": 0, "failed": 0, "error": None}
+    assert status == 0 and json.loads(out) == {
+        "lost": 0,
+        "cleared": 0,
+        "alive": 0,
+        "failed": 0,
+        "error": None,
+    }
     assert "0 lost" in cupel.call(cupel.binary, "gc")[1]
 
 
@@ -154,25 +213,33 @@ def test_completion(root, shell, check):
 
 
 def test_bash_completes(root):
-    ask = ("source /dev/stdin; COMP_WORDS=(cupel run --mem); COMP_CWORD=2; _cupel; echo \"${COMPREPLY[@]}\";"
-           "COMP_WORDS=(cupel pl); COMP_CWORD=1; _cupel; echo \"${COMPREPLY[@]}\"")
+    ask = (
+        'source /dev/stdin; COMP_WORDS=(cupel run --mem); COMP_CWORD=2; _cupel; echo "${COMPREPLY[@]}";'
+        'COMP_WORDS=(cupel pl); COMP_CWORD=1; _cupel; echo "${COMPREPLY[@]}"'
+    )
     script = root.call(root.binary, "completion", "bash")[1]
-    said = subprocess.run(["bash", "-c", ask], input=script, text=True, capture_output=True, check=True)
+    said = subprocess.run(
+        ["bash", "-c", ask], input=script, text=True, capture_output=True, check=True
+    )
     assert said.stdout == "--memory\nplan\n"
 
 
-@pytest.mark.parametrize("command", [["list"], ["show"], ["show", "a", "b"], ["gc", "x"], ["config", "--bad"], ["logs"]])
+@pytest.mark.parametrize(
+    "command", [["list"], ["show"], ["show", "a", "b"], ["gc", "x"], ["config", "--bad"], ["logs"]]
+)
 def test_usage_of_the_others(root, command):
     status, _, err = root.call(root.binary, *command)
-    assert status == (0 if command == ["list"] else 2) and (status == 0 or err.startswith("cupel: "))
+    assert status == (0 if command == ["list"] else 2) and (
+        status == 0 or err.startswith("cupel: ")
+    )
 
 
 def test_many_at_once_all_end_well(cupel):
     """Each sweeps at its start what dead runs left, and must not take a live one for dead."""
-    started = [cupel.start("--memory", "64M", "--disk", "16M", "--", "sh", "-c", "echo x > out/x")
-               for _ in range(24)]
+    started = [
+        cupel.start("--memory", "64M", "--disk", "16M", "--", "sh", "-c", "echo x > out/x")
+        for _ in range(24)
+    ]
     assert [process.wait(120) for process, _ in started] == [0] * len(started)
     for _, run_id in started:
         assert leftovers.assert_chain(cupel.run_dir(run_id))[-1] == "verdict"
-    if cupel.uid == 0:
-        return

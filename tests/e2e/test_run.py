@@ -100,23 +100,36 @@ def test_analysis_file_with_every_key(cupel, analysis):
     assert status == 0, err
     run_dir = cupel.run_dir(run_id)
     made = json.loads((run_dir / "outputs/out/result.json").read_text())
-    assert made == {"args": ["one", "two"], "greeting": "hello", "helper": 7, "input": "1 2 3",
-                    "table": "tabled", "files": 99}
+    assert made == {
+        "args": ["one", "two"],
+        "greeting": "hello",
+        "helper": 7,
+        "input": "1 2 3",
+        "table": "tabled",
+        "files": 99,
+    }
     manifest = json.loads((run_dir / "outputs.json").read_text())
     assert {f["path"]: f["media_type"] for f in manifest["files"]} == {
-        "out/result.json": "application/json", "out/a.csv": "text/csv"}
+        "out/result.json": "application/json",
+        "out/a.csv": "text/csv",
+    }
     recorded = json.loads((run_dir / "analysis.json").read_text())
     assert recorded["name"] == "all keys" and recorded["quest"] == "testing"
     assert recorded["labels"] == {"team": "red"}
-    assert recorded["limits"]["memory"] == {"value": "256M", "raw": 256 << 20,
-                                            "origin": f"{path}:15"}
+    assert recorded["limits"]["memory"] == {
+        "value": "256M",
+        "raw": 256 << 20,
+        "origin": f"{path}:15",
+    }
     verdict = json.loads((run_dir / "verdict.json").read_text())
     assert verdict["name"] == "all keys" and verdict["quest"] == "testing"
 
 
 def test_options_win_over_the_file(cupel, analysis):
     path, _ = analysis
-    result = cupel.run("--memory", "128M", "--env", "GREETING=bye", "--out", "out/result.json", path)
+    result = cupel.run(
+        "--memory", "128M", "--env", "GREETING=bye", "--out", "out/result.json", path
+    )
     assert result.status == 0, result.stderr
     recorded = json.loads((result.run_dir / "analysis.json").read_text())
     assert recorded["limits"]["memory"]["origin"] == "--memory"
@@ -132,8 +145,12 @@ def test_command_as_a_string_goes_to_the_shell(cupel):
 
 
 def test_outputs_are_collected_with_their_sha256(cupel):
-    result = cupel.run("--", "sh", "-c", "mkdir -p out/deep; printf abc > out/deep/x.txt; : > out/empty;"
-                       "echo no > elsewhere")
+    result = cupel.run(
+        "--",
+        "sh",
+        "-c",
+        "mkdir -p out/deep; printf abc > out/deep/x.txt; : > out/empty;" "echo no > elsewhere",
+    )
     files = {f["path"]: f for f in result.outputs["files"]}
     assert set(files) == {"out/deep/x.txt", "out/empty"}
     assert files["out/deep/x.txt"]["sha256"] == HASH(b"abc").hexdigest()
@@ -144,8 +161,14 @@ def test_outputs_are_collected_with_their_sha256(cupel):
 
 
 def test_chosen_outputs(cupel):
-    result = cupel.run("--out", "kept/**/*.txt", "--", "sh", "-c",
-                       "mkdir -p kept/a/b; touch kept/a/b/1.txt kept/a/2.dat kept/3.txt out/4.txt")
+    result = cupel.run(
+        "--out",
+        "kept/**/*.txt",
+        "--",
+        "sh",
+        "-c",
+        "mkdir -p kept/a/b; touch kept/a/b/1.txt kept/a/2.dat kept/3.txt out/4.txt",
+    )
     assert sorted(f["path"] for f in result.outputs["files"]) == ["kept/3.txt", "kept/a/b/1.txt"]
 
 
@@ -156,7 +179,9 @@ def variables(cupel, *options, env=None):
 
 
 def test_environment_is_made_not_inherited(cupel):
-    seen, result = variables(cupel, "--env", "MINE=1", env={"SECRET": "x", "TZ": "UTC", "LD_PRELOAD": ""})
+    seen, result = variables(
+        cupel, "--env", "MINE=1", env={"SECRET": "x", "TZ": "UTC", "LD_PRELOAD": ""}
+    )
     work = str(cupel.work_dir(result.run_dir.name))
     assert "SECRET" not in seen and "LD_PRELOAD" not in seen and "CUPEL_CONFIG" not in seen
     assert seen["MINE"] == "1" and seen["TZ"] == "UTC"
@@ -168,7 +193,10 @@ def test_cupels_own_variables(cupel):
     work = str(cupel.work_dir(result.run_dir.name))
     assert seen["CUPEL_RUN_ID"] == result.run_dir.name
     assert (seen["CUPEL_WORK_DIR"], seen["CUPEL_OUT_DIR"], seen["CUPEL_DATA_DIR"]) == (
-        work, work + "/out", work + "/data")
+        work,
+        work + "/out",
+        work + "/data",
+    )
     assert seen["CUPEL_RUNTIME"] == "base" and seen["CUPEL_CPUS"] == "1.5"
     assert seen["CUPEL_MEMORY_BYTES"] == str(300 << 20)
     started = int(seen["CUPEL_DEADLINE"]) - 3600
@@ -186,12 +214,24 @@ def test_threads_follow_the_cpu_budget(root, cpus, count):
     if count > os.cpu_count():
         pytest.skip(f"cpus: the host has {os.cpu_count()}")
     seen, _ = variables(root, "--cpus", cpus)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
-                 "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"):
+    for name in (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "RAYON_NUM_THREADS",
+    ):
         assert seen[name] == str(count), name
-    result = root.run("--cpus", cpus, "--", "sh", "-c",
-                      "nproc; python3 -c 'import os; print(os.cpu_count(), len(os.sched_getaffinity(0)))';"
-                      "getconf _NPROCESSORS_ONLN; cat /sys/devices/system/cpu/online")
+    result = root.run(
+        "--cpus",
+        cpus,
+        "--",
+        "sh",
+        "-c",
+        "nproc; python3 -c 'import os; print(os.cpu_count(), len(os.sched_getaffinity(0)))';"
+        "getconf _NPROCESSORS_ONLN; cat /sys/devices/system/cpu/online",
+    )
     online = "0" if count == 1 else f"0-{count - 1}"
     assert result.stdout.split() == [str(count)] * 4 + [online]
 
@@ -211,8 +251,13 @@ def project(cupel):
 
 
 def test_project_data_and_docs_are_there_read_only(cupel, project):
-    result = cupel.run("--", "sh", "-c", "cat data/table.csv docs/guide.md; touch data/x; touch docs/x;"
-                       "echo y > data/table.csv", cwd=project / "sub/deeper")
+    result = cupel.run(
+        "--",
+        "sh",
+        "-c",
+        "cat data/table.csv docs/guide.md; touch data/x; touch docs/x;" "echo y > data/table.csv",
+        cwd=project / "sub/deeper",
+    )
     assert result.stdout == "tableguide"
     assert result.stderr.count("Read-only file system") == 3
     assert sorted(os.listdir(project / "data")) == ["table.csv"]
@@ -220,9 +265,18 @@ def test_project_data_and_docs_are_there_read_only(cupel, project):
 
 
 def test_inputs_stand_beside_the_projects_data(cupel, project):
-    result = cupel.run("--data", "extra", "--data", "extra/more.txt:single", "--", "sh", "-c",
-                       "cat data/table.csv data/extra/more.txt data/single; ls data;"
-                       "echo z > data/single; touch data/new", cwd=project)
+    result = cupel.run(
+        "--data",
+        "extra",
+        "--data",
+        "extra/more.txt:single",
+        "--",
+        "sh",
+        "-c",
+        "cat data/table.csv data/extra/more.txt data/single; ls data;"
+        "echo z > data/single; touch data/new",
+        cwd=project,
+    )
     assert result.stdout == "tablemoremoreextra\nsingle\ntable.csv\n"
     assert result.stderr.count("Read-only file system") == 2
     assert (project / "extra/more.txt").read_text() == "more"
@@ -263,9 +317,16 @@ def test_protected_paths_are_no_input(cupel, project):
 
 
 EXITS = [
-    ("exit 0", 0, "ok"), ("exit 1", 1, "exit"), ("exit 77", 77, "exit"), ("exit 255", 255, "exit"),
-    ("exit 124", 124, "exit"), ("exit 137", 137, "exit"), ("exit 125", 125, "exit"),
-    ("kill -TERM $$", 143, "signal"), ("kill -9 $$", 137, "signal"), ("kill -SEGV $$", 139, "signal"),
+    ("exit 0", 0, "ok"),
+    ("exit 1", 1, "exit"),
+    ("exit 77", 77, "exit"),
+    ("exit 255", 255, "exit"),
+    ("exit 124", 124, "exit"),
+    ("exit 137", 137, "exit"),
+    ("exit 125", 125, "exit"),
+    ("kill -TERM $$", 143, "signal"),
+    ("kill -9 $$", 137, "signal"),
+    ("kill -SEGV $$", 139, "signal"),
     ("kill -INT $$", 130, "signal"),
 ]
 
@@ -308,9 +369,19 @@ def test_a_runtime_that_is_not_there(cupel):
     assert not result.run_dir.exists()
 
 
-@pytest.mark.parametrize("words", [(), ("--",), ("--no-such-option", "--", "true"), ("--memory",),
-                                   ("--json=yes", "--", "true"), ("--keep", "sometimes", "--", "true"),
-                                   ("--network", "world", "--", "true"), ("--allow-missing", "walls", "--", "true")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--",),
+        ("--no-such-option", "--", "true"),
+        ("--memory",),
+        ("--json=yes", "--", "true"),
+        ("--keep", "sometimes", "--", "true"),
+        ("--network", "world", "--", "true"),
+        ("--allow-missing", "walls", "--", "true"),
+    ],
+)
 def test_usage_is_2(cupel, words):
     result = cupel.run(*words)
     assert result.status == 2 and result.stderr.startswith("cupel: ")

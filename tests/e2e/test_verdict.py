@@ -23,7 +23,10 @@ def test_oom(cupel):
     verdict = assert_oom(cupel.run("--memory", "64M", "--", "python3", "-c", GRAB, "500"))
     assert verdict["evidence"]["memory_limit_bytes"] == 64 << 20
     assert verdict["evidence"]["memory_peak_bytes"] <= 64 << 20
-    assert "64 MiB" in verdict["completion_notes"].replace(".0", "") and "--memory" in verdict["completion_notes"]
+    assert (
+        "64 MiB" in verdict["completion_notes"].replace(".0", "")
+        and "--memory" in verdict["completion_notes"]
+    )
 
 
 def test_enough_memory_is_the_control(cupel):
@@ -34,12 +37,17 @@ def test_enough_memory_is_the_control(cupel):
 
 @pytest.mark.parametrize("place", ["/dev/shm", "/tmp"])
 def test_files_in_memory_count_as_memory(cupel, place):
-    assert_oom(cupel.run("--memory", "64M", "--", "dd", "if=/dev/zero", f"of={place}/x", "bs=1M", "count=200"))
+    assert_oom(
+        cupel.run(
+            "--memory", "64M", "--", "dd", "if=/dev/zero", f"of={place}/x", "bs=1M", "count=200"
+        )
+    )
 
 
 def test_the_whole_box_dies_for_one_of_its_processes(cupel):
-    result = cupel.run("--memory", "64M", "--", "sh", "-c",
-                       f"python3 -c '{GRAB}' 500 & wait; sleep 1000")
+    result = cupel.run(
+        "--memory", "64M", "--", "sh", "-c", f"python3 -c '{GRAB}' 500 & wait; sleep 1000"
+    )
     assert_oom(result)
 
 
@@ -60,16 +68,32 @@ def test_deadline(cupel):
 
 
 def test_deadline_gives_time_to_end_in_order(cupel):
-    result = cupel.run("--time", "1s", "--grace", "60s", "--", "sh", "-c",
-                       "trap 'echo saved > out/state; echo bye; exit 3' TERM; sleep 1000 & wait")
+    result = cupel.run(
+        "--time",
+        "1s",
+        "--grace",
+        "60s",
+        "--",
+        "sh",
+        "-c",
+        "trap 'echo saved > out/state; echo bye; exit 3' TERM; sleep 1000 & wait",
+    )
     assert (result.status, result.cause, result.stdout) == (124, "deadline", "bye\n")
     assert result.verdict["evidence"]["killed_by_force"] is False
     assert [f["path"] for f in result.outputs["files"]] == ["out/state"]
 
 
 def test_who_ignores_the_deadline_is_killed(cupel):
-    result = cupel.run("--time", "1s", "--grace", "500ms", "--", "sh", "-c",
-                       "trap '' TERM; (trap '' TERM INT HUP; setsid sleep 1000) & sleep 1000; sleep 1000")
+    result = cupel.run(
+        "--time",
+        "1s",
+        "--grace",
+        "500ms",
+        "--",
+        "sh",
+        "-c",
+        "trap '' TERM; (trap '' TERM INT HUP; setsid sleep 1000) & sleep 1000; sleep 1000",
+    )
     assert (result.status, result.cause) == (124, "deadline")
     assert result.verdict["evidence"]["killed_by_force"] is True
 
@@ -82,8 +106,17 @@ def test_a_stopped_analysis_hears_the_deadline(cupel):
 
 @pytest.mark.parametrize("options, name", [((), "USR1"), (("--warn-signal", "INT"), "INT")])
 def test_the_warning_comes_before_the_deadline(cupel, options, name):
-    result = cupel.run("--time", "30m", "--warn", "1799s", *options, "--", "sh", "-c",
-                       f"trap 'echo warned; exit 0' {name}; echo up; sleep 1000 & wait")
+    result = cupel.run(
+        "--time",
+        "30m",
+        "--warn",
+        "1799s",
+        *options,
+        "--",
+        "sh",
+        "-c",
+        f"trap 'echo warned; exit 0' {name}; echo up; sleep 1000 & wait",
+    )
     assert (result.status, result.cause, result.stdout) == (0, "ok", "up\nwarned\n")
     number = getattr(signal, f"SIG{name}")
     assert [e["data"]["signal"] for e in result.events if e["event"] == "warned"] == [number]
@@ -100,20 +133,34 @@ def test_sleeping_costs_no_cpu_time(cupel):
     assert cupel.run("--cpu-time", "500ms", "--", "sleep", "1").cause == "ok"
 
 
-FILL = "i=0; while [ $i -lt 12 ]; do dd if=/dev/zero of=out/$i bs=1M count=4 2>&1 || exit 9; i=$((i+1)); done"
+FILL = (
+    "i=0; while [ $i -lt 12 ]; do dd if=/dev/zero of=out/$i bs=1M count=4 2>&1 || exit 9;"
+    "i=$((i+1)); done"
+)
 
 
 def test_disk_full_is_seen_in_the_box(root):
     result = root.run("--disk", "24M", "--", "sh", "-c", FILL)
     assert (result.status, result.cause) == (9, "disk")
     assert "No space left on device" in result.stdout
-    assert result.verdict["evidence"]["disk_full"] is True and result.receipt["disk"]["mechanism"] == "image"
+    assert (
+        result.verdict["evidence"]["disk_full"] is True
+        and result.receipt["disk"]["mechanism"] == "image"
+    )
     assert "--disk" in result.verdict["completion_notes"]
 
 
 def test_inodes_run_out_in_the_box(root):
-    result = root.run("--disk", "16M", "--inodes", "100", "--", "sh", "-c", "i=0; while [ $i -lt 200 ]; do touch out/$i || exit 9;"
-                      "i=$((i+1)); done")
+    result = root.run(
+        "--disk",
+        "16M",
+        "--inodes",
+        "100",
+        "--",
+        "sh",
+        "-c",
+        "i=0; while [ $i -lt 200 ]; do touch out/$i || exit 9;" "i=$((i+1)); done",
+    )
     assert result.cause == "disk" and "No space left" in result.stderr
 
 
@@ -128,47 +175,81 @@ def test_enough_disk_is_the_control(cupel):
 
 
 def test_file_size(cupel):
-    result = cupel.run("--file-size", "1M", "--", "dd", "if=/dev/zero", "of=out/x", "bs=1M", "count=3")
+    result = cupel.run(
+        "--file-size", "1M", "--", "dd", "if=/dev/zero", "of=out/x", "bs=1M", "count=3"
+    )
     assert (result.status, result.cause) == (128 + signal.SIGXFSZ, "signal")
     assert "--file-size" in result.verdict["completion_notes"]
 
 
 def test_pids(cupel):
-    result = cupel.run("--pids", "8", "--", "python3", "-c", "import os\nfor i in range(50):\n"
-                       "    if os.fork() == 0:\n        import time; time.sleep(1000)")
+    result = cupel.run(
+        "--pids",
+        "8",
+        "--",
+        "python3",
+        "-c",
+        "import os\nfor i in range(50):\n"
+        "    if os.fork() == 0:\n        import time; time.sleep(1000)",
+    )
     assert (result.status, result.cause) == (1, "pids"), result.stderr
-    assert result.verdict["evidence"]["pids_limit_hits"] >= 1 and "--pids" in result.verdict["completion_notes"]
+    assert (
+        result.verdict["evidence"]["pids_limit_hits"] >= 1
+        and "--pids" in result.verdict["completion_notes"]
+    )
     assert result.verdict["usage"]["pids_peak"] <= 8
 
 
 def test_a_refused_fork_that_does_no_harm_is_only_reported(cupel):
-    result = cupel.run("--pids", "6", "--", "python3", "-c", "import os, time\ntry:\n    for i in range(50):\n"
-                       "        if os.fork() == 0:\n            time.sleep(1000)\nexcept BlockingIOError:\n    print('refused')")
+    result = cupel.run(
+        "--pids",
+        "6",
+        "--",
+        "python3",
+        "-c",
+        "import os, time\ntry:\n    for i in range(50):\n"
+        "        if os.fork() == 0:\n            time.sleep(1000)\nexcept BlockingIOError:\n    print('refused')",
+    )
     assert (result.status, result.cause, result.stdout) == (0, "ok", "refused\n")
     assert "refused" in result.verdict["completion_notes"]
 
 
 @pytest.mark.parametrize("options", [("--output-size", "1M"), ("--output-count", "2")])
 def test_outputs_above_their_cap(cupel, options):
-    result = cupel.run(*options, "--", "sh", "-c", "for i in 1 2 3; do dd if=/dev/zero of=out/$i bs=1M count=1; done")
+    result = cupel.run(
+        *options,
+        "--",
+        "sh",
+        "-c",
+        "for i in 1 2 3; do dd if=/dev/zero of=out/$i bs=1M count=1; done",
+    )
     assert (result.status, result.cause) == (1, "output-cap")
     assert result.outputs["over_cap"] is True and result.verdict["exit_code"] == 0
 
 
 def test_a_required_output_that_is_missing(cupel):
-    path = cupel.own(cupel.dir / "required.yaml") if (cupel.dir / "required.yaml").exists() else cupel.dir / "required.yaml"
-    path.write_text("command: touch out/other\noutputs: [{path: out/wanted.csv, required: true}, out/other]\n")
+    path = cupel.dir / "required.yaml"
+    path.write_text(
+        "command: touch out/other\noutputs: [{path: out/wanted.csv, required: true}, out/other]\n"
+    )
     result = cupel.run(path)
     assert (result.status, result.cause) == (1, "output-missing")
-    assert "out/wanted.csv" in result.verdict["completion_notes"] and result.outputs["missing"] == "out/wanted.csv"
+    assert (
+        "out/wanted.csv" in result.verdict["completion_notes"]
+        and result.outputs["missing"] == "out/wanted.csv"
+    )
 
 
-FOREIGN = ("import ctypes, mmap\ncode = mmap.mmap(-1, 4096, prot=7)\n"
-           "code.write(b'\\xb8\\x14\\0\\0\\0\\xcd\\x80\\xc3')\n"
-           "print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))())\n")
+FOREIGN = (
+    "import ctypes, mmap\ncode = mmap.mmap(-1, 4096, prot=7)\n"
+    "code.write(b'\\xb8\\x14\\0\\0\\0\\xcd\\x80\\xc3')\n"
+    "print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))())\n"
+)
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="cpu: needs x86's second system call table")
+@pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="cpu: needs x86's second system call table"
+)
 def test_a_foreign_system_call_is_denied(cupel):
     control = subprocess.run(["/usr/bin/python3", "-c", FOREIGN], capture_output=True, check=False)
     if control.returncode:
@@ -195,22 +276,35 @@ def test_setup_that_fails_is_125_and_a_verdict(cupel):
 
 def test_a_background_process_ends_with_the_analysis(cupel):
     """It also holds stdout open, which must not keep the run alive."""
-    result = cupel.run("--", "sh", "-c", "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000') & echo done")
+    result = cupel.run(
+        "--", "sh", "-c", "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000') & echo done"
+    )
     assert (result.status, result.stdout, result.cause) == (0, "done\n", "ok")
 
 
 def test_usage_is_counted(cupel):
-    result = cupel.run("--", "python3", "-c", "x = bytearray(50 << 20)\nfor i in range(3000000): pass\n"
-                       "open('out/f', 'wb').write(bytes(1 << 20))")
+    result = cupel.run(
+        "--",
+        "python3",
+        "-c",
+        "x = bytearray(50 << 20)\nfor i in range(3000000): pass\n"
+        "open('out/f', 'wb').write(bytes(1 << 20))",
+    )
     usage = result.verdict["usage"]
-    assert usage["memory_peak_bytes"] > 50 << 20 and usage["cpu_usec"] > 0 and usage["pids_peak"] >= 1
+    assert (
+        usage["memory_peak_bytes"] > 50 << 20 and usage["cpu_usec"] > 0 and usage["pids_peak"] >= 1
+    )
     assert usage["wall_usec"] > 0 and usage["disk_peak_bytes"] >= 1 << 20
 
 
 def limit_of_all(caller):
     names = ("memory.max", "memory.limit_in_bytes")
-    return [int((top / "cupel" / name).read_text()) for top in caller.trees for name in names
-            if (top / "cupel" / name).exists()]
+    return [
+        int((top / "cupel" / name).read_text())
+        for top in caller.trees
+        for name in names
+        if (top / "cupel" / name).exists()
+    ]
 
 
 def test_all_runs_together_have_a_cap(cupel):
@@ -252,7 +346,18 @@ def test_one_allowed_layer_does_not_excuse_another(undelegated):
 
 
 def test_a_layer_that_is_there_is_used_though_it_may_miss(cupel):
-    result = cupel.run("--allow-missing", "memory,cpu,pids,landlock,seccomp,disk", "--memory", "64M", "--",
-                       "python3", "-c", GRAB, "500")
+    result = cupel.run(
+        "--allow-missing",
+        "memory,cpu,pids,landlock,seccomp,disk",
+        "--memory",
+        "64M",
+        "--",
+        "python3",
+        "-c",
+        GRAB,
+        "500",
+    )
     assert_oom(result)
-    assert result.verdict["missing_layers"] == "" and os.path.exists(result.run_dir / "receipt.json")
+    assert result.verdict["missing_layers"] == "" and os.path.exists(
+        result.run_dir / "receipt.json"
+    )

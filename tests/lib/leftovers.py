@@ -24,9 +24,11 @@ def _is_ours(pid, caller):
             return True
     except OSError:
         return False  # a kernel thread, or gone
-    return (f"/{caller.name}/cupel/".encode() in _read(f"/proc/{pid}/cgroup")
-            or f"CUPEL_WORK_DIR=/tmp/scidex-analysis-t{os.getpid()}-".encode()
-            in _read(f"/proc/{pid}/environ"))
+    return f"/{caller.name}/cupel/".encode() in _read(
+        f"/proc/{pid}/cgroup"
+    ) or f"CUPEL_WORK_DIR=/tmp/scidex-analysis-t{os.getpid()}-".encode() in _read(
+        f"/proc/{pid}/environ"
+    )
 
 
 def processes(caller):
@@ -41,29 +43,43 @@ def processes(caller):
 
 def _mounts(caller):
     marks = (f"/scidex-analysis-t{os.getpid()}-", str(caller.base))
-    return [f"mount {line}" for line in _read("/proc/self/mountinfo").decode().splitlines()
-            if any(mark in line for mark in marks)]
+    return [
+        f"mount {line}"
+        for line in _read("/proc/self/mountinfo").decode().splitlines()
+        if any(mark in line for mark in marks)
+    ]
 
 
 def _loops(caller):
     backing = (path / "loop/backing_file" for path in pathlib.Path("/sys/block").glob("loop*"))
-    return [f"loop {path.parent.parent.name}" for path in backing
-            if str(caller.base).encode() in _read(path)]
+    return [
+        f"loop {path.parent.parent.name}"
+        for path in backing
+        if str(caller.base).encode() in _read(path)
+    ]
 
 
 def _files(caller):
     """Working directories, and half-made things below the home: their names begin with a dot."""
     work = pathlib.Path("/tmp").glob(f"scidex-analysis-t{os.getpid()}-*")
-    inside = [path for pattern in ("tmp/*", "active/*", ".*", "cache/.*", "runs/*/.*")
-              for path in caller.home.glob(pattern)]
+    inside = [
+        path
+        for pattern in ("tmp/*", "active/*", ".*", "cache/.*", "runs/*/.*")
+        for path in caller.home.glob(pattern)
+    ]
     return [f"file {path}" for path in [*work, *inside]]
 
 
 def leftovers(caller):
-    """Everything of this caller's runs on the host that is not a record; must be nothing. One run of
+    """Everything of this caller's runs on the host that is no record; must be nothing. One run of
     it at a time: what a running one has is not left over."""
-    return (processes(caller) + [f"group {group}" for group in caller.groups()]
-            + _mounts(caller) + _loops(caller) + _files(caller))
+    return (
+        processes(caller)
+        + [f"group {group}" for group in caller.groups()]
+        + _mounts(caller)
+        + _loops(caller)
+        + _files(caller)
+    )
 
 
 def assert_nothing_left(caller):

@@ -177,6 +177,9 @@ static int size_without_unit(const char *text, const struct decimal *d, struct e
 
 	if (d->whole == 0 && d->billionths == 0)
 		return err_caller(err, "'%s' is no limit: write " SIZE_FORM, s.text);
+	if (d->decimals == 0 && d->whole >= 1 << 20) /* bytes, surely */
+		return err_caller(err, "'%s' has no unit: write %sB or %lluM", s.text, s.text,
+				  (unsigned long long)d->whole >> 20);
 	if (d->decimals == 0 && d->whole >= 1024 && d->whole % 1024 == 0)
 		return err_caller(err, "'%s' has no unit: write %sM or %lluG", s.text, s.text,
 				  (unsigned long long)d->whole / 1024);

@@ -1,6 +1,7 @@
 #include "keeper/describe.h"
 
 #include <string.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -42,16 +43,27 @@ static json_t *budget_json(struct keeping *k)
 	return o;
 }
 
+/* Asked for, and what the file system really has: ext4 rounds a small number of files up. */
+static json_t *disk_json(const struct scratch *s)
+{
+	struct statfs st;
+	json_t *o = json_pack("{s:s,s:o,s:o}", "mechanism", s->mechanism, "limit_bytes",
+			      json_u64(s->limit_bytes), "limit_inodes", json_u64(s->limit_inodes));
+	if (s->mounted && fstatfs(s->dir_fd, &st) == 0) {
+		json_object_set_new(o, "kernel_bytes",
+				    json_u64(st.f_bavail * (uint64_t)st.f_bsize));
+		json_object_set_new(o, "kernel_inodes", json_u64(st.f_ffree));
+	}
+	return o;
+}
+
 json_t *describe_receipt(struct keeping *k)
 {
 	char missing[128];
 	json_t *o = receipt_json(&k->box.entry, &k->box.facts, &k->box.outside);
 	describe_missing(k, missing, sizeof missing);
 	json_object_set_new(o, "budget", budget_json(k));
-	json_object_set_new(o, "disk",
-			    json_pack("{s:s,s:o,s:o}", "mechanism", k->scratch.mechanism,
-				      "limit_bytes", json_u64(k->scratch.limit_bytes),
-				      "limit_inodes", json_u64(k->scratch.limit_inodes)));
+	json_object_set_new(o, "disk", disk_json(&k->scratch));
 	json_object_set_new(o, "missing", json_string(missing));
 	return o;
 }
@@ -76,6 +88,8 @@ void describe_missing(struct keeping *k, char *ret, size_t room)
 		add_missing(ret, room, "landlock");
 	if (budget_missing(k->budget)[0])
 		add_missing(ret, room, budget_missing(k->budget));
+	if (k->q->plan->limits.at[LIMIT_CPU_TIME].value && strstr(budget_missing(k->budget), "cpu"))
+		add_missing(ret, room, "cpu_time"); /* nothing counts it */
 	if (k->q->host->is_root && k->q->config->disk != DISK_WATCHED &&
 	    str_eq(k->scratch.mechanism, "watched"))
 		add_missing(ret, room, "disk");

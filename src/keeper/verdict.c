@@ -93,7 +93,7 @@ static void decide_oom(const struct ending *e, struct verdict *v)
 		note(v,
 		     "The analysis needed more than its %s of memory and was ended by the kernel (peak %s",
 		     size_text(memory), size_text(e->usage.mem_peak_bytes));
-		if (e->usage.mem_shmem_bytes)
+		if (e->usage.mem_shmem_bytes >= memory / 8) /* less is not why */
 			note(v, ", of it %s in files under /tmp and /dev/shm",
 			     size_text(e->usage.mem_shmem_bytes));
 		note(v, "). Try --memory %s, or process the data in smaller pieces.", suggestion);

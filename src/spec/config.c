@@ -70,7 +70,9 @@ static void config_built_in(struct config *c)
 	c->keep = KEEP_NEVER;
 	c->uid_first = 1900000000;
 	c->uid_count = 65536;
-	c->cgroup_parent = xstrdup("cupel");
+	/* A group of his own for each user: what is given to one is nobody else's. */
+	c->cgroup_parent = geteuid() == 0 ? xstrdup("cupel")
+					  : xasprintf("cupel-%u", (unsigned)geteuid());
 	strv_add(&c->env_pass, "LANG");
 	strv_add(&c->env_pass, "LC_ALL");
 	strv_add(&c->env_pass, "TZ");

@@ -39,6 +39,15 @@ int proc_wait(int pidfd, int *ret_status)
 	return 0;
 }
 
+ssize_t proc_recv(int socket_fd, void *msg, size_t room, int flags)
+{
+	ssize_t n;
+	do
+		n = recv(socket_fd, msg, room, flags);
+	while (n < 0 && (errno == ECONNRESET || errno == EINTR));
+	return n;
+}
+
 int proc_parent_pidfd(pid_t expected)
 {
 	CLEANUP_FD int fd = pidfd_open(expected, 0);

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "box/caps.h"
 #include "box/landlock.h"
@@ -249,24 +250,36 @@ static int confine(struct entering *s, struct err *err)
 
 typedef int entering_step(struct entering *, struct err *);
 
+static entering_step *const steps[] = { set_descriptors, wipe_caller,   map_first_user, make_root,
+					make_names,      wait_attached, lock_in,        set_process,
+					close_rest,      confine };
+#define N_STEPS (sizeof steps / sizeof *steps)
+const char *const box_step_names[BOX_STEPS_MAX] = { "descriptors", "wipe",     "user_map",
+						    "root",        "names",    "attached",
+						    "lock_in",     "process",  "close",
+						    "confine",     "read_back" };
+
 _Noreturn void box_enter(const struct box_entry *e)
 {
-	static entering_step *const steps[] = { set_descriptors, wipe_caller, map_first_user,
-						make_root,       make_names,  wait_attached,
-						lock_in,         set_process, close_rest,
-						confine };
 	struct entering state = { .e = e, .root = { .root_fd = -1, .proc_fd = -1 } };
 	struct err err = { 0 };
+	struct box_msg msg = { .kind = BOX_MSG_READY };
+	uint32_t usec[BOX_STEPS_MAX] = { 0 };
 	int control_fd = e->control_fd;
-	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+	uint64_t before = clock_monotonic_ns();
+	for (size_t i = 0; i < N_STEPS; i++) {
 		if (steps[i](&state, &err) < 0)
 			fail(control_fd, &err);
 		if (steps[i] == set_descriptors)
 			control_fd = CONTROL_FD;
+		uint64_t now = clock_monotonic_ns();
+		usec[i] = (uint32_t)((now - before) / 1000);
+		before = now;
 	}
-	struct box_msg msg = { .kind = BOX_MSG_READY };
 	if (facts_read(e->plan, &msg.facts, &err) < 0)
 		fail(control_fd, &err);
+	usec[N_STEPS] = (uint32_t)((clock_monotonic_ns() - before) / 1000);
+	memcpy(msg.facts.step_usec, usec, sizeof usec);
 	msg.facts.seccomp_own = state.has_seccomp;
 	if (send(control_fd, &msg, sizeof msg, MSG_NOSIGNAL) != sizeof msg)
 		_exit(1);

@@ -34,6 +34,9 @@ enum box_ns {
 extern const char
 	*const box_ns_names[BOX_NS_COUNT_]; /* as in /proc/PID/ns; "mnt" is the layer "mount" */
 
+#define BOX_STEPS_MAX 12
+extern const char *const box_step_names[BOX_STEPS_MAX]; /* NULL-terminated if shorter */
+
 /* What init read back from the kernel, after everything was set up. */
 struct box_facts {
 	uint64_t ns[BOX_NS_COUNT_];
@@ -54,6 +57,8 @@ struct box_facts {
 	uint64_t rlimits[8];
 	uint32_t n_cpus;
 	char cwd[1024];
+	uint32_t step_usec
+		[BOX_STEPS_MAX]; /* how long each step of the way in took, in box_step_names' order; the last: reading this back */
 	char odd_mount[256]; /* a mount that is weaker than planned, or "" */
 };
 

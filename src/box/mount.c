@@ -42,17 +42,23 @@ static int make_parents(int root_fd, const char *path)
 	return 0;
 }
 
-/* Something to mount on: a directory or an empty file, as the source is. */
-static int make_target(int root_fd, const char *path, bool is_dir)
+static int make_node(int root_fd, const char *path, bool is_dir)
 {
-	int r = make_parents(root_fd, path);
-	if (r < 0)
-		return r;
 	if (is_dir)
 		return mkdirat(root_fd, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
 	CLEANUP_FD int fd =
 		openat(root_fd, path, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
 	return fd < 0 ? -errno : 0;
+}
+
+/* Something to mount on: a directory or an empty file, as the source is. Mostly its parents are there already. */
+static int make_target(int root_fd, const char *path, bool is_dir)
+{
+	int r = make_node(root_fd, path, is_dir);
+	if (r != -ENOENT)
+		return r;
+	r = make_parents(root_fd, path);
+	return r < 0 ? r : make_node(root_fd, path, is_dir);
 }
 
 static int set_attributes(int fd, uint64_t attributes, unsigned flags)
@@ -99,6 +105,35 @@ static int clone_source(int source_fd, unsigned flags)
 	return fd < 0 ? -errno : fd;
 }
 
+/* A copy of a mount of the box itself, with its attributes, over a file or directory. */
+static int cover(const struct root *root, const char *source, const char *target,
+		 uint64_t attributes)
+{
+	CLEANUP_FD int fd = open_tree(root->root_fd, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	int r = attributes ? set_attributes(fd, attributes, 0) : 0;
+	return r < 0 ? r : attach(fd, root->root_fd, target);
+}
+
+#define COVER_ATTRIBUTES                                                                           \
+	(MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+
+/* What masks are copies of: mounted on itself once, so that each copy is born read-only. */
+static int make_mask(const struct root *root, const char *path, bool is_dir)
+{
+	int r = make_target(root->root_fd, path, is_dir);
+	return r < 0 ? r : cover(root, path, path, COVER_ATTRIBUTES);
+}
+
+static int do_mask(const struct root *root, const struct step *s)
+{
+	struct stat st;
+	if (fstatat(root->root_fd, relative(s->target), &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return cover(root, S_ISDIR(st.st_mode) ? EMPTY_DIR : EMPTY_FILE, relative(s->target), 0);
+}
+
 static int do_tmpfs(struct root *root, const struct step *s)
 {
 	char size[32], inodes[32], mode[16];
@@ -117,8 +152,8 @@ static int do_tmpfs(struct root *root, const struct step *s)
 		if (r < 0)
 			return r;
 		root->root_fd = take_fd(&fd);
-		r = make_target(root->root_fd, EMPTY_DIR, true);
-		return r < 0 ? r : make_target(root->root_fd, EMPTY_FILE, false);
+		r = make_mask(root, EMPTY_DIR, true);
+		return r < 0 ? r : make_mask(root, EMPTY_FILE, false);
 	}
 	int r = make_target(root->root_fd, relative(s->target), true);
 	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
@@ -197,26 +232,6 @@ static int do_proc(struct root *root, const struct step *s)
 	return r < 0 ? r : attach(shown_fd, root->root_fd, relative(s->target));
 }
 
-/* A file or directory of the box itself over another, read-only. */
-static int cover(const struct root *root, const char *source, const char *target)
-{
-	CLEANUP_FD int fd = open_tree(root->root_fd, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	int r = set_attributes(
-		fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
-		0);
-	return r < 0 ? r : attach(fd, root->root_fd, target);
-}
-
-static int do_mask(const struct root *root, const struct step *s)
-{
-	struct stat st;
-	if (fstatat(root->root_fd, relative(s->target), &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	return cover(root, S_ISDIR(st.st_mode) ? EMPTY_DIR : EMPTY_FILE, relative(s->target));
-}
-
 static int do_file(const struct root *root, const struct step *s)
 {
 	int r = make_parents(root->root_fd, relative(s->target));
@@ -264,7 +279,7 @@ static int do_step(struct root *root, const struct step *s, const struct root_re
 	case STEP_MASK:
 		return do_mask(root, s);
 	case STEP_COVER:
-		return cover(root, relative(s->source), relative(s->target));
+		return cover(root, relative(s->source), relative(s->target), COVER_ATTRIBUTES);
 	case STEP_SEAL:
 		return do_seal(root, s);
 	}

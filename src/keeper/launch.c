@@ -137,7 +137,7 @@ static int wait_ready(struct launched *l, struct err *err)
 	if (n == 0)
 		return err_set(err, ERR_HOST, ETIMEDOUT,
 			       "setting the box up took more than a minute");
-	ssize_t length = recv(l->control_fd, &msg, sizeof msg, 0);
+	ssize_t length = proc_recv(l->control_fd, &msg, sizeof msg, 0);
 	if (length != sizeof msg)
 		return err_set(err, ERR_HOST, EPIPE,
 			       "the box's init ended while it was set up (killed?)");

@@ -170,7 +170,7 @@ static int timeout_ms(const struct keeping *k, uint64_t now)
 static void on_control(struct keeping *k)
 {
 	struct box_msg msg;
-	ssize_t n = recv(k->box.control_fd, &msg, sizeof msg, MSG_DONTWAIT);
+	ssize_t n = proc_recv(k->box.control_fd, &msg, sizeof msg, MSG_DONTWAIT);
 	if (n <= 0) {
 		if (n == 0 || errno != EAGAIN)
 			cleanup_fd(&k->box.control_fd);

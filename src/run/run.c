@@ -107,7 +107,7 @@ static void pass_on(struct following *f, struct tail *t)
 static void on_message(struct following *f)
 {
 	struct keeper_msg msg;
-	ssize_t n = recv(f->socket_fd, &msg, sizeof msg, MSG_DONTWAIT);
+	ssize_t n = proc_recv(f->socket_fd, &msg, sizeof msg, MSG_DONTWAIT);
 	if (n < 0 && errno == EAGAIN)
 		return;
 	if (n != sizeof msg) {

@@ -63,8 +63,10 @@ if sys.argv[1] == "unseen":
     os.sync()
 with open("out/result", "rb") as f:
     os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    print("intact" if f.read() == block * 16 else "lost")
-open("written", "w").close()
+    state = "intact" if f.read() == block * 16 else "lost"
+with open("writing", "w") as f:
+    f.write(state)
+os.rename("writing", "written")
 while not os.path.exists("data/share/go"):
     time.sleep(0.02)
 """
@@ -129,6 +131,7 @@ def test_an_output_that_the_disk_lost_is_never_a_good_one(fresh, small_disk, err
     with going_on(fresh.popen(*words, stdout=subprocess.DEVNULL)) as process:
         written = small_disk.root / f"tmp/scidex-analysis-{run_id}/written"
         assert lib.wait_until(lambda: written.exists() or process.poll() is not None)
+        assert written.read_text(encoding="utf-8") == "lost"
         (small_disk.home / "filler").unlink()
         (share / "go").touch()
         status = process.wait(lib.RUN_LIMIT_S)

@@ -296,6 +296,35 @@ static void becoming_another_user_is_final(void **state)
 	in_child(become_body, *state);
 }
 
+/* The order of a box without a user namespace of its own: with the uid goes the power to drop the rest. */
+static void sealed_body(void *data)
+{
+	static const char *const sets[] = { "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:" };
+	const bool *seal = data;
+	struct err err = { 0 };
+	if (*seal)
+		EXPECT_OK(caps_seal(&err), &err);
+	EXPECT_OK(userns_become(12345, 12345, &err), &err);
+	if (!*seal) {
+		EXPECT(caps_drop_all(&err), -EPERM);
+		return;
+	}
+	EXPECT_OK(caps_drop_all(&err), &err);
+	for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++)
+		EXPECT(status_field(sets[i], 16), 0);
+	EXPECT(status_field("NoNewPrivs:", 10), 1);
+	EXPECT(prctl(PR_GET_SECUREBITS) & SECBIT_NOROOT_LOCKED, SECBIT_NOROOT_LOCKED);
+}
+
+static void capabilities_go_with_the_uid_once_sealed(void **state)
+{
+	bool seal = false; /* the control */
+	SKIP_UNLESS(geteuid() == 0, "root", "to become another user");
+	in_child(sealed_body, &seal);
+	seal = true;
+	in_child(sealed_body, &seal);
+}
+
 static bool userns_there(void)
 {
 	pid_t pid = fork();
@@ -409,6 +438,7 @@ int main(void)
 		ROW(landlock_names_a_path_that_is_missing),
 		ROW(landlock_scopes_signals_and_sockets),
 		ROW(capabilities_are_gone_for_good),
+		ROW(capabilities_go_with_the_uid_once_sealed),
 		ROW(becoming_another_user_is_final),
 		ROW(only_the_caller_is_mapped),
 		ROW(no_further_user_namespace_is_made),

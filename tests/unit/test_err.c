@@ -91,6 +91,22 @@ static void long_text_ends_in_dots(void **state)
 	}
 }
 
+/* Names that others chose end up in these texts, and those on a terminal. */
+static void text_is_one_printable_line(void **state)
+{
+	struct err err = { 0 };
+
+	(void)err_caller(&err, "a%sb", "\x1b[31m\n\t\x7f");
+	assert_string_equal(err.text, "a?[31m???b");
+	(void)err_set(&err, ERR_HOST, EIO, "%s", "\xc2\x9b \xff\xc3 \xc3\xa9\xc2\xa0\xe2\x82\xac");
+	assert_string_equal(err.text, "?? ?? \xc3\xa9\xc2\xa0\xe2\x82\xac");
+	(void)err_wrap(&err, "%s", "\r");
+	assert_true(str_starts(err.text, "?: ?? ??"));
+	errno = EPERM;
+	(void)err_errno(&err, "open '%s'", "\a");
+	assert_string_equal(err.text, "open '?': Operation not permitted");
+}
+
 static void null_err_is_allowed(void **state)
 {
 	errno = EPERM;
@@ -109,6 +125,7 @@ int main(void)
 		cmocka_unit_test(layer_is_named),
 		cmocka_unit_test(wrap_keeps_code_and_layer),
 		cmocka_unit_test(long_text_ends_in_dots),
+		cmocka_unit_test(text_is_one_printable_line),
 		cmocka_unit_test(null_err_is_allowed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

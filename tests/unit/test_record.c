@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -267,6 +268,33 @@ static void a_torn_last_line_is_closed(void **state)
 	assert_non_null(strstr(text, "\n{\"n\":2,\"ti\n{\"n\":3,"));
 }
 
+/* The disk is full in the middle of a line, and later has room again. */
+static void a_line_that_does_not_fit_leaves_no_trace(void **state)
+{
+	struct home *h = *state;
+	char last[HASH_HEX];
+	struct stat st;
+	struct rlimit all, little;
+	claim(h, "r1");
+	event(h, "accepted", NULL);
+	assert_int_equal(fstat(h->record.events_fd, &st), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+	little = (struct rlimit){ (rlim_t)st.st_size + 20, all.rlim_max };
+	void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+	int r = record_event(&h->record, "started", NULL, &h->err);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+	(void)signal(SIGXFSZ, before);
+	assert_int_equal(r, -EFBIG);
+	assert_non_null(strstr(h->err.text, "started"));
+	event(h, "ended", NULL);
+	assert_int_equal(check_chain(h, "runs/r1/events.jsonl", last), 2);
+	assert_string_equal(last, h->record.chain);
+	CLEANUP_FREE char *text = text_of(h, "runs/r1/events.jsonl");
+	assert_non_null(strstr(text, "\n{\"n\":2,"));
+	assert_non_null(strstr(text, "\"ended\""));
+}
+
 static void a_run_that_never_was_is_not_adopted(void **state)
 {
 	struct home *h = *state;
@@ -331,6 +359,7 @@ int main(void)
 		ROW(a_dead_run_is_adopted_and_its_chain_goes_on),
 		ROW(an_adopted_run_is_locked),
 		ROW(a_torn_last_line_is_closed),
+		ROW(a_line_that_does_not_fit_leaves_no_trace),
 		ROW(a_run_that_never_was_is_not_adopted),
 		ROW(files_are_written_once),
 		ROW(the_verdict_comes_last),

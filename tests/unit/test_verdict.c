@@ -309,6 +309,20 @@ static void every_ending_has_its_cause(void **state)
 		check_row(&rows[i]);
 }
 
+/* What the disk had no room for was not dropped for the limit of the log. */
+static void a_log_without_room_is_not_blamed_on_its_limit(void **state)
+{
+	struct ending e = complete(
+		&(struct ending){ EXITED(0), .log_dropped = { 1 << 20, 0 }, .log_errno = ENOSPC });
+	struct verdict v;
+	verdict_decide(&e, &v);
+	assert_non_null(strstr(v.notes, "No space left"));
+	assert_null(strstr(v.notes, "beyond the limit"));
+	e.log_errno = 0;
+	verdict_decide(&e, &v);
+	assert_non_null(strstr(v.notes, "beyond the limit"));
+}
+
 /* `lost` is gc's; all others are decided from an ending. */
 static void the_table_reaches_every_cause(void **state)
 {
@@ -416,6 +430,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_ending_has_its_cause),
+		cmocka_unit_test(a_log_without_room_is_not_blamed_on_its_limit),
 		cmocka_unit_test(the_table_reaches_every_cause),
 		cmocka_unit_test(names_are_all_there_and_differ),
 		cmocka_unit_test(without_a_counted_kill_nothing_is_oom),

@@ -112,6 +112,22 @@ static void odd_yaml_is_refused(void **state)
 	refused("\ta: 1\n", "f.yaml:1:", "not valid YAML");
 }
 
+/* libyaml compares each with all before it, so a file of them would cost many seconds. */
+static void tag_directives_are_refused(void **state)
+{
+	CLEANUP_DOCUMENT struct document *d = parse("%YAML 1.1\n---\na: 1 %TAG\n");
+	(void)state;
+
+	assert_string_equal(map_get(document_root(d), "a")->text, "1 %TAG");
+	refused("%TAG !a! x\n---\na: 1\n", "f.yaml:1:1: ", "directive");
+	refused("# first\r%TAG !a! x\n---\na: 1\n", "f.yaml:", "directive");
+	refused("a: 1\n%TAG !a! x\n---\na: 1\n", "f.yaml:2:1: ", "directive");
+	/* the other line breaks of YAML: NEL, LS, PS */
+	refused("#\xc2\x85%TAG !a! x\n---\na: 1\n", "f.yaml:", "directive");
+	refused("#\xe2\x80\xa8%TAG !a! x\n---\na: 1\n", "f.yaml:", "directive");
+	refused("#\xe2\x80\xa9%TAG !a! x\n---\na: 1\n", "f.yaml:", "directive");
+}
+
 static void bad_bytes_are_refused(void **state)
 {
 	(void)state;
@@ -342,6 +358,7 @@ int main(void)
 		cmocka_unit_test(aliases_share_and_count),
 		cmocka_unit_test(duplicates_name_both_places),
 		cmocka_unit_test(odd_yaml_is_refused),
+		cmocka_unit_test(tag_directives_are_refused),
 		cmocka_unit_test(bad_bytes_are_refused),
 		cmocka_unit_test(depth_bombs_are_refused),
 		cmocka_unit_test(depth_through_aliases_is_refused),

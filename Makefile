@@ -5,7 +5,9 @@
 #   make test       every layer of tests; LAYERS="unit kernel" for some of them
 #   make install    to PREFIX (/usr/local), below DESTDIR
 #   make bench      how fast a box starts, beside others
+#   make soak       2,000 runs of every kind, 20 at once, and what the host notices of two at their limits
 #   make asan       unit and kernel tests with AddressSanitizer and UBSan
+#   make fuzz       the parsers against made-up input, FUZZ_SECONDS=60 each; FUZZ="analysis ids" for some
 #   make format     let clang-format write the sources
 #   make lint       layout, size, format, cppcheck, clang-tidy
 #   make clean
@@ -13,6 +15,10 @@
 BUILD  ?= build
 PREFIX ?= /usr/local
 LAYERS ?=
+FUZZ_SECONDS ?= 60
+FUZZ ?=
+# Options of tests/load/soak: --runs N --jobs N --seed N --as root|user|both
+SOAK   ?=
 # Warnings are errors where nobody is watching.
 WERROR := $(if $(CI),true,false)
 
@@ -56,11 +62,21 @@ bench:
 	@$(MAKE) --no-print-directory all
 	@CUPEL=$(abspath $(BUILD))/cupel bench/run
 
+soak:
+	@tools/need build run test
+	@$(MAKE) --no-print-directory all
+	@CUPEL=$(abspath $(BUILD))/cupel tests/load/soak $(SOAK)
+	@CUPEL=$(abspath $(BUILD))/cupel tests/load/undisturbed
+
 asan:
 	@tools/need build run test
 	@test -f build-asan/build.ninja || meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false
 	@$(call build,build-asan)
 	@tests/run --build build-asan $(or $(LAYERS),unit kernel)
+
+fuzz:
+	@tools/need build test
+	@tests/fuzz/run --build $(BUILD) --seconds $(FUZZ_SECONDS) $(FUZZ)
 
 format:
 	@tools/need lint
@@ -74,4 +90,4 @@ lint: need-build
 clean:
 	rm -rf build build-asan
 
-.PHONY: all need-build with-tests demo test install bench asan format lint clean
+.PHONY: all need-build with-tests demo test install bench soak asan fuzz format lint clean

@@ -2,7 +2,8 @@
  *
  * Fallible functions return >= 0 or a negative errno. When a person must read the failure, the
  * last parameter is a struct err that is set where it happens and wrapped at most once a layer.
- * A failed analysis is never an err: it is a verdict. The size is fixed, so that nothing is
+ * A failed analysis is never an err: it is a verdict. The text is one line without control
+ * characters, whatever names it quotes. The size is fixed, so that nothing is
  * allocated on failure and an err crosses the box's pipe as it is. */
 #pragma once
 
@@ -16,7 +17,7 @@ struct err {
 	int code; /* positive errno */
 	enum err_kind kind;
 	char layer
-		[24]; /* the isolation layer or limiter that is missing; empty for anything else */
+		[24]; /* the isolation layer or limiter that is missing, or several with commas; empty for anything else */
 	char text[1000];
 };
 

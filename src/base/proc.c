@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"

@@ -169,20 +169,18 @@ static int lock_in(struct entering *s, struct err *err)
 	const struct box_entry *e = s->e;
 	uid_t outer_uid = e->is_root ? e->uid : BOX_UID;
 	gid_t outer_gid = e->is_root ? e->gid : BOX_GID;
-	int cgroup_flag = e->has_cgroup_ns ? CLONE_NEWCGROUP : 0;
-	if (!e->has_user_ns && cgroup_flag && unshare(cgroup_flag) < 0)
-		return err_errno(err, "the cgroup namespace");
+	if (!e->has_user_ns && e->has_cgroup_ns && unshare(CLONE_NEWCGROUP) < 0)
+		return namespace_refused("cgroup", "cgroup", errno, err);
 	/* Without a namespace of its own the last power to drop these goes with the uid. */
 	int r = e->has_user_ns ? 0 : caps_seal(err);
 	if (r >= 0 && e->is_root)
 		r = userns_become(e->uid, e->gid, err);
 	if (r < 0 || !e->has_user_ns)
 		return r;
-	if (unshare(CLONE_NEWUSER | cgroup_flag) < 0)
-		return err_layer(
-			err, "user",
-			"the kernel refuses a user namespace: %s; check /proc/sys/user/max_user_namespaces",
-			strerrordesc_np(errno));
+	if (unshare(CLONE_NEWUSER) < 0)
+		return namespace_refused("user", "user", errno, err);
+	if (e->has_cgroup_ns && unshare(CLONE_NEWCGROUP) < 0)
+		return namespace_refused("cgroup", "cgroup", errno, err);
 	r = userns_map_self(s->root.proc_fd, BOX_UID, outer_uid, BOX_GID, outer_gid, err);
 	if (r >= 0 &&
 	    (setresgid(BOX_GID, BOX_GID, BOX_GID) < 0 || setresuid(BOX_UID, BOX_UID, BOX_UID) < 0))

@@ -71,6 +71,10 @@ int host_read(struct host *ret, struct err *err)
 {
 	struct host h = { .uid = geteuid(), .gid = getegid() };
 	struct utsname name;
+	if (access("/proc/self/mountinfo", R_OK) < 0)
+		return err_layer(
+			err, "mount",
+			"/proc is not mounted here, or not for this process. Remedy, as root: mount -t proc proc /proc");
 	h.is_root = h.uid == 0;
 	CPU_ZERO(&h.cpus);
 	if (sched_getaffinity(0, sizeof h.cpus, &h.cpus) < 0)

@@ -8,6 +8,8 @@
 #include "base/path.h"
 #include "box/plan_parts.h"
 
+#define WORK_DIR_MAX 512 /* with what is put below it, a path must fit into the kernel's 4096 */
+
 struct step *plan_step(struct plan *p, enum step_kind kind, const char *target, const char *source)
 {
 	p->steps = xreallocarray(p->steps, p->n_steps + 1, sizeof *p->steps);
@@ -85,6 +87,11 @@ static void plan_cpus(const struct plan_request *q, struct plan *p)
 
 static int check_work_root(const struct plan_request *q, const char *work_dir, struct err *err)
 {
+	if (strlen(work_dir) > WORK_DIR_MAX)
+		return err_caller(
+			err,
+			"work.root: the working directory's path would have %zu characters; at most %d are allowed",
+			strlen(work_dir), WORK_DIR_MAX);
 	static const char *const owned[] = { "/usr", "/etc", "/dev", "/proc",
 					     "/sys", "/run", "/bin", "/lib" };
 	for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)

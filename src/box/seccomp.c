@@ -1,8 +1,10 @@
 /* Loads the ready-made program: nothing is generated at launch. */
 #include "box/seccomp.h"
 
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,6 +27,10 @@ int seccomp_confine(struct err *err)
 		.filter = (struct sock_filter *)(void *)filter_program,
 	};
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
-		return err_errno(err, "seccomp: install the filter");
+		return err_layer(
+			err, "seccomp",
+			"the kernel refuses the filter: %s. Remedy: boot a kernel with CONFIG_SECCOMP_FILTER; in a "
+			"container, have its own filter pass seccomp",
+			strerrordesc_np(errno));
 	return 0;
 }

@@ -38,6 +38,26 @@ int userns_map_self(int proc_fd, uid_t inside_uid, uid_t outside_uid, gid_t insi
 	return r;
 }
 
+int namespace_refused(const char *layer, const char *limit, int error, struct err *err)
+{
+	const char *remedy =
+		error == EINVAL || error == ENOSYS ? "boot a kernel that was built with it"
+		: geteuid() == 0
+			? "root here lacks CAP_SYS_ADMIN, or a filter refuses it, as in most containers: start that "
+			  "container with --privileged, or run cupel on the host"
+			: "as root: sysctl -w kernel.unprivileged_userns_clone=1, and where AppArmor restricts them "
+			  "kernel.apparmor_restrict_unprivileged_userns=0; in a container its seccomp filter must "
+			  "pass clone3 and unshare; in a chroot there are none";
+	if (error == ENOSPC || error == EUSERS)
+		return err_layer(
+			err, layer,
+			"the kernel refuses another %s namespace: %s. Remedy, as root: sysctl -w "
+			"user.max_%s_namespaces=10000",
+			layer, strerrordesc_np(error), limit);
+	return err_layer(err, layer, "the kernel refuses a namespace: %s. Remedy: %s",
+			 strerrordesc_np(error), remedy);
+}
+
 int userns_become(uid_t uid, gid_t gid, struct err *err)
 {
 	uid_t ruid, euid, suid;

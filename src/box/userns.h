@@ -1,4 +1,4 @@
-/* User namespaces and the uid an analysis has. */
+/* User namespaces and the uid an analysis has; what to say where the host gives no namespace. */
 #pragma once
 
 #include <sys/types.h>
@@ -9,6 +9,8 @@
  * root. proc_fd: a writable procfs. */
 int userns_map_self(int proc_fd, uid_t inside_uid, uid_t outside_uid, gid_t inside_gid,
 		    gid_t outside_gid, struct err *err);
+/* The kernel refused the namespace of `layer` with `error`; `limit` is its name in /proc/sys/user. */
+int namespace_refused(const char *layer, const char *limit, int error, struct err *err);
 /* Groups, gid and uid for good, each read back. */
 int userns_become(uid_t uid, gid_t gid, struct err *err);
 /* No further user namespace below the present one. */

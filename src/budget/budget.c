@@ -48,13 +48,29 @@ static int create_v2(const struct hierarchies *host, const struct budget_request
 		return cgroup2_create(host, request, ret, err);
 	if (!scope_host_has_systemd())
 		return err_layer(
-			err, "memory",
+			err, "memory,cpu,pids",
 			"cgroup.manager is systemd, but systemd is not running here. Remedy: "
 			"cgroup.manager: auto");
 	if (strchr(request->parent, '/'))
 		return err_caller(err, "cgroup parent '%s': a slice's name has no slash",
 				  request->parent);
 	return scope_create(host, request, ret, err);
+}
+
+/* A tree that is there and cannot be used: the limits are refused, or done without if all of them may be missing. */
+static int without_tree(const struct budget_request *request, const struct err *why,
+			struct budget **ret, struct err *err)
+{
+	unsigned missing = 0, refused = request_refuses(request, LIMITER_ALL, &missing);
+	if (!refused)
+		return none_create(ret);
+	if (why->layer[0]) {
+		if (err)
+			*err = *why;
+		return -why->code;
+	}
+	return err_layer(err, limiter_names(refused), "%s. Remedy: %s", why->text,
+			 why->code == EROFS ? GROUPS_READ_ONLY : "let this user make groups there");
 }
 
 static int create_any(const struct hierarchies *host, const struct budget_request *request,
@@ -69,14 +85,19 @@ static int create_any(const struct hierarchies *host, const struct budget_reques
 		v1 = false;
 	if (v1 && v2) /* some controllers in each: the tree with the memory limit */
 		v2 = host->v2.controllers & LIMITER_MEMORY;
-	if (v2)
-		return create_v2(host, request, ret, err);
-	if (v1)
-		return cgroup1_create(host, request, ret, err);
-
+	if (v1 || v2) {
+		struct err why = { 0 };
+		int r = v2 ? create_v2(host, request, ret, &why)
+			   : cgroup1_create(host, request, ret, &why);
+		if (r < 0 && why.kind != ERR_CALLER)
+			return without_tree(request, &why, ret, err);
+		if (r < 0 && err)
+			*err = why;
+		return r;
+	}
 	unsigned missing = 0, refused = request_refuses(request, LIMITER_ALL, &missing);
 	if (refused)
-		return err_layer(err, limiter_name(refused),
+		return err_layer(err, limiter_names(refused),
 				 "no cgroup tree with controllers is mounted%s. Remedy, as root: "
 				 "mount -t cgroup2 cgroup2 /sys/fs/cgroup",
 				 request->manager == CGROUP_AUTO
@@ -101,10 +122,7 @@ int budget_create(const struct budget_request *request, struct budget **ret, str
 
 const char *budget_missing(const struct budget *b)
 {
-	static const char *const names[] = { "",     "memory",      "cpu",      "memory,cpu",
-					     "pids", "memory,pids", "cpu,pids", "memory,cpu,pids" };
-	_Static_assert(LIMITER_ALL == 7, "the index is the mask");
-	return names[b->missing & LIMITER_ALL];
+	return limiter_names(b->missing);
 }
 
 /* -ENOENT if there is no such group. */

@@ -166,8 +166,11 @@ static int parent_cpu(int parent_fd, const struct limits *cap, struct err *err)
 	if (!cap || !cap->at[LIMIT_CPUS].value)
 		return 0;
 	char want[32];
+	(void)snprintf(want, sizeof(want), "%u", GROUP_CPU_SHARES);
+	int r = group_write_changed(parent_fd, "cpu.shares", want, err);
+	if (r >= 0)
+		r = group_write_changed(parent_fd, "cpu.cfs_period_us", "100000", err);
 	(void)snprintf(want, sizeof(want), "%" PRIu64, cfs_quota_us(cap->at[LIMIT_CPUS].value));
-	int r = group_write_changed(parent_fd, "cpu.cfs_period_us", "100000", err);
 	return r < 0 ? r : group_write_changed(parent_fd, "cpu.cfs_quota_us", want, err);
 }
 
@@ -196,10 +199,12 @@ static int parent_cap(const struct level *level, const struct limits *cap, struc
 static int no_access(const struct hierarchy *h, const struct budget_request *request, int code,
 		     struct err *err)
 {
-	unsigned limiters = h->controllers & LIMITER_ALL;
 	CLEANUP_FREE char *top = path_parent(h->mount); /* where the other trees are mounted too */
-	return err_layer(
-		err, limiters ? limiter_name(limiters) : "cpu",
+	if (code == EROFS)
+		return err_set(err, ERR_HOST, code, "cannot make groups in %s/%s. Remedy: %s",
+			       h->mount, request->parent, GROUPS_READ_ONLY);
+	return err_set(
+		err, ERR_HOST, code,
 		"cannot make groups in %s/%s: %s. Remedy, as root, for all trees at once: "
 		"for c in memory cpu cpuacct pids; do mkdir -p %s/$c/%s; chown -R %u %s/$c/%s; done",
 		h->mount, request->parent, strerror(code), top, request->parent,
@@ -219,6 +224,8 @@ static int level_make(const struct hierarchy *h, const struct budget_request *re
 
 	struct level level = { .controllers = h->controllers, .parent_fd = parent_fd };
 	int r = parent_cap(&level, request->aggregate, err);
+	if (r == -EROFS || r == -EACCES || r == -EPERM)
+		return no_access(h, request, -r, err);
 	if (r < 0)
 		return err_wrap(err, "the cap of all runs on %s/%s", h->mount, request->parent);
 	level.dir_fd = group_make(parent_fd, request->id);
@@ -244,18 +251,27 @@ static unsigned level_limiters(const struct hierarchy *h)
 static int levels_make(struct cgroup1 *g, const struct hierarchies *host,
 		       const struct budget_request *request, struct err *err)
 {
+	struct err first = { 0 }; /* one text; but every limiter that is refused is named */
+	unsigned unusable = 0;
 	for (size_t i = 0; i < host->n_v1; i++) {
-		unsigned limiters = level_limiters(&host->v1[i]);
 		struct err failure = { 0 };
 		int r = level_make(&host->v1[i], request, &g->at[g->n], &failure);
-		if (r >= 0) {
-			g->n++;
-		} else if (r == -EEXIST || request_refuses(request, limiters, &g->base.missing)) {
+		if (r == -EEXIST) {
 			if (err)
 				*err = failure;
 			return r;
 		}
+		if (r >= 0) {
+			g->n++;
+			continue;
+		}
+		unusable |=
+			request_refuses(request, level_limiters(&host->v1[i]), &g->base.missing);
+		if (unusable && !first.code)
+			first = failure;
 	}
+	if (unusable)
+		return err_layer(err, limiter_names(unusable), "%s", first.text);
 	unsigned has = 0;
 	for (size_t i = 0; i < g->n; i++)
 		has |= g->at[i].controllers;
@@ -264,7 +280,7 @@ static int levels_make(struct cgroup1 *g, const struct hierarchies *host,
 	unsigned refused = request_refuses(request, LIMITER_ALL & ~has, &g->base.missing);
 	if (refused)
 		return err_layer(
-			err, limiter_name(refused),
+			err, limiter_names(refused),
 			"no cgroup v1 tree with this controller is mounted. Remedy, as root: "
 			"mkdir -p /sys/fs/cgroup/%s && mount -t cgroup -o %s cgroup "
 			"/sys/fs/cgroup/%s",

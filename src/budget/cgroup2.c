@@ -169,6 +169,8 @@ void cgroup2_caps(const struct limits *limits, struct cgroup2_caps *ret)
 	if (milli)
 		(void)snprintf(ret->cpu, sizeof(ret->cpu), "%" PRIu64 " %u",
 			       quota < CPU_QUOTA_MIN_US ? CPU_QUOTA_MIN_US : quota, CPU_PERIOD_US);
+	if (milli)
+		(void)snprintf(ret->weight, sizeof(ret->weight), "%u", GROUP_CPU_WEIGHT);
 	if (limits->at[LIMIT_PIDS].value)
 		(void)snprintf(ret->pids, sizeof(ret->pids), "%" PRIu64,
 			       limits->at[LIMIT_PIDS].value);
@@ -210,7 +212,7 @@ int cgroup2_create_at(struct cgroup2_place *place, const struct budget_request *
 	unsigned refused = request_refuses(request, absent, &g->base.missing);
 	if (refused)
 		return err_layer(
-			err, limiter_name(refused),
+			err, limiter_names(refused),
 			"the controller is not available below the cgroup of %s. Remedy: boot "
 			"without cgroup_disable=%s, or have it delegated "
 			"(systemd: Delegate=cpu memory pids io)",

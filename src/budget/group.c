@@ -185,3 +185,11 @@ const char *limiter_name(unsigned mask)
 {
 	return mask & LIMITER_MEMORY ? "memory" : mask & LIMITER_CPU ? "cpu" : "pids";
 }
+
+const char *limiter_names(unsigned mask)
+{
+	static const char *const names[] = { "",     "memory",      "cpu",      "memory,cpu",
+					     "pids", "memory,pids", "cpu,pids", "memory,cpu,pids" };
+	_Static_assert(LIMITER_ALL == 7, "the index is the mask");
+	return names[mask & LIMITER_ALL];
+}

@@ -55,6 +55,12 @@ int deadline_ms(uint64_t deadline_ns);
 unsigned request_refuses(const struct budget_request *request, unsigned absent, unsigned *missing);
 /* The name of the first limiter in the mask: "memory", "cpu" or "pids". */
 const char *limiter_name(unsigned mask);
+/* The remedy where the tree is read-only. */
+#define GROUPS_READ_ONLY                                                                                                   \
+	"the cgroup tree is read-only, as in most containers: start that container with --privileged, or with a writable " \
+	"/sys/fs/cgroup of its own (--cgroupns=private), or run cupel on the host"
+/* All of them, with commas. */
+const char *limiter_names(unsigned mask);
 
 /* The backends. Each creates PARENT and PARENT/ID; the contract is budget_create's. */
 int cgroup1_create(const struct hierarchies *host, const struct budget_request *request,
@@ -79,9 +85,14 @@ int cgroup2_create_at(struct cgroup2_place *place, const struct budget_request *
 		      struct budget **ret, struct err *err);
 /* Switches on the wanted controllers that the group offers for its children; *ret_enabled has those that are on. */
 int cgroup2_enable(int dir_fd, unsigned wanted, unsigned *ret_enabled, struct err *err);
-/* The aggregate caps in the form of the v2 files memory.max, cpu.max, pids.max; "" when not said. */
+/* All runs together yield to the host's own work: PARENT has a tenth of the weight of any other group. It gets what is idle all the
+ * same, up to its cap. */
+#define GROUP_CPU_WEIGHT 10u  /* v2, systemd: others have 100 */
+#define GROUP_CPU_SHARES 102u /* v1: others have 1024 */
+
+/* The aggregate caps in the form of the v2 files memory.max, cpu.max, cpu.weight, pids.max; "" when not said. */
 struct cgroup2_caps {
-	char memory[32], cpu[48], pids[32];
+	char memory[32], cpu[48], weight[16], pids[32];
 };
 void cgroup2_caps(const struct limits *limits, struct cgroup2_caps *ret);
 /* Kills all in dir_fd and below it (without cgroup.kill: in it and in a scope's two children), waits until it is empty. */

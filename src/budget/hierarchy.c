@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/statfs.h>
 
 #include "base/fs.h"
 #include "base/path.h"
@@ -171,6 +173,22 @@ static int read_proc(const char *path, size_t max, struct str *ret)
 	}
 }
 
+/* mountinfo lists what another mount has covered, too. */
+static void drop_hidden(struct hierarchies *h)
+{
+	struct statfs st;
+	size_t kept = 0;
+	for (size_t i = 0; i < h->n_v1; i++) {
+		if (statfs(h->v1[i].mount, &st) == 0 && st.f_type == CGROUP_SUPER_MAGIC)
+			h->v1[kept++] = h->v1[i];
+		else
+			hierarchy_release(&h->v1[i]);
+	}
+	h->n_v1 = kept;
+	if (h->v2.mount && (statfs(h->v2.mount, &st) < 0 || st.f_type != CGROUP2_SUPER_MAGIC))
+		hierarchy_release(&h->v2);
+}
+
 int hierarchies_read(struct hierarchies *ret, struct err *err)
 {
 	CLEANUP_STR struct str text = { 0 };
@@ -178,6 +196,7 @@ int hierarchies_read(struct hierarchies *ret, struct err *err)
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "read /proc/self/mountinfo: %s", strerror(-r));
 	hierarchies_parse(str_text(&text), ret);
+	drop_hidden(ret);
 	if (!ret->v2.mount)
 		return 0;
 

@@ -155,6 +155,7 @@ static bool caps_hold(int slice_fd, const struct cgroup2_caps *caps)
 {
 	return cap_holds(slice_fd, "memory.max", caps->memory) &&
 	       cap_holds(slice_fd, "cpu.max", caps->cpu) &&
+	       cap_holds(slice_fd, "cpu.weight", caps->weight) &&
 	       cap_holds(slice_fd, "pids.max", caps->pids);
 }
 
@@ -173,6 +174,8 @@ static int slice_set(struct bus *b, const char *slice, const struct limits *cap,
 	if (r >= 0 && cap->at[LIMIT_CPUS].value) /* thousandths of a cpu = ms per second */
 		r = b->message_append(call, "(sv)", "CPUQuotaPerSecUSec", "t",
 				      cap->at[LIMIT_CPUS].value * 1000);
+	if (r >= 0 && cap->at[LIMIT_CPUS].value)
+		r = b->message_append(call, "(sv)", "CPUWeight", "t", (uint64_t)GROUP_CPU_WEIGHT);
 	if (r >= 0 && cap->at[LIMIT_PIDS].value)
 		r = b->message_append(call, "(sv)", "TasksMax", "t", cap->at[LIMIT_PIDS].value);
 	if (r >= 0)

@@ -116,9 +116,13 @@ static int mechanism_start(const struct scratch_request *request, struct scratch
 		if (!request->may_miss)
 			return err_layer(
 				err, "disk",
-				"no sized filesystem for the working directory: %s. Remedy: "
-				"modprobe loop ext4, install e2fsprogs, or set disk.mechanism: watched",
-				why.text);
+				"no sized filesystem for the working directory: %s. Remedy: %s, or set "
+				"disk.mechanism: watched",
+				why.text,
+				why.code == EPERM || why.code == EACCES
+					? "let root mount here, which a container may not: start it with "
+					  "--privileged"
+					: "modprobe loop ext4, apt-get install e2fsprogs");
 	}
 	(void)snprintf(s->mechanism, sizeof(s->mechanism), "watched");
 	int r = dir_own(s->dir_fd, request->owner_uid, request->owner_gid, 0700);

@@ -33,8 +33,8 @@ static int enable_one(int dir_fd, enum controller c, struct err *err)
 			"Remedy, as root in that group's directory: mkdir init && "
 			"for p in $(cat cgroup.procs); do echo $p >init/cgroup.procs; done; in a "
 			"container do so in its start script, or run cupel under systemd");
-	return err_layer(err, controller_name(c), "write %s to cgroup.subtree_control: %s", word,
-			 strerror(-r));
+	return err_set(err, ERR_HOST, -r, "write %s to cgroup.subtree_control: %s", word,
+		       strerror(-r));
 }
 
 int cgroup2_enable(int dir_fd, unsigned wanted, unsigned *ret_enabled, struct err *err)
@@ -57,7 +57,7 @@ static int not_delegated(const struct hierarchy *v2, const char *what, struct er
 	unsigned uid = (unsigned)geteuid();
 	const char *m = v2->mount;
 	return err_layer(
-		err, "memory",
+		err, limiter_names(LIMITER_ALL),
 		"%s, and no part of the cgroup tree is delegated to this user. Remedy, as root: "
 		"echo '+memory +cpu +pids' >%s/cgroup.subtree_control; "
 		"mkdir -p %s/u%u/shell %s/u%u/cupel; "
@@ -120,8 +120,8 @@ static int parent_open(const struct hierarchy *v2, const char *parent, unsigned 
 		rest += strspn(rest, "/");
 		int next = group_open(at, name, true);
 		if (next < 0)
-			return err_layer(err, "memory", "make group '%s' for '%s' in %s: %s", name,
-					 parent, v2->mount, strerror(-next));
+			return err_set(err, ERR_HOST, -next, "make group '%s' for '%s' in %s: %s",
+				       name, parent, v2->mount, strerror(-next));
 		cleanup_fd(&at);
 		at = next;
 	}
@@ -135,8 +135,9 @@ static int parent_cap(int parent_fd, const struct limits *aggregate, struct err 
 	cgroup2_caps(aggregate, &caps);
 	const char *const rows[][2] = { { "memory.max", caps.memory },
 					{ "cpu.max", caps.cpu },
+					{ "cpu.weight", caps.weight },
 					{ "pids.max", caps.pids } };
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		/* A missing controller is judged where the run's own group is made. */
 		if (rows[i][1][0] == '\0' || !group_has(parent_fd, rows[i][0]))
 			continue;

@@ -141,7 +141,9 @@ static int item_take(struct walk *w, const struct item *item, struct err *err)
 	}
 
 	/* Written pages that never reached the disk read as zeros once they are dropped; only a sync tells. */
-	if (w->request->sync_sources && fsync(item->entry.fd) < 0) {
+	bool lost = w->request->disk_failed ||
+		    (w->request->sync_sources && fsync(item->entry.fd) < 0);
+	if (lost) {
 		manifest_refuse(m, item->path, "the disk lost it");
 		if (!m->damaged)
 			m->damaged = xstrdup(item->path);

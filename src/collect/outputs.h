@@ -51,6 +51,7 @@ struct collect_request {
 	const struct output *outputs;
 	size_t n_outputs;
 	uint64_t max_bytes, max_count;
+	bool disk_failed;  /* something written there was lost: no output can be trusted */
 	bool sync_sources; /* the disk under the working directory may have failed unseen: each output is synced before it is read */
 };
 

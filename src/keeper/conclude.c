@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fs.h"
 #include "keeper/describe.h"
@@ -42,6 +43,9 @@ void keeper_collect(struct keeper_state *s)
 		.outputs = a->outputs,
 		.n_outputs = a->n_outputs,
 		.sync_sources = k->scratch.mounted,
+		/* Open since before the analysis was: it is told of every write that failed, even one whose error was asked for in the
+		 * box, or whose inode is no longer in memory. */
+		.disk_failed = k->scratch.mounted && syncfs(k->scratch.dir_fd) < 0,
 		.max_bytes = k->q->plan->limits.at[LIMIT_OUTPUT_SIZE].value,
 		.max_count = k->q->plan->limits.at[LIMIT_OUTPUT_COUNT].value,
 	};

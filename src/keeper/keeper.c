@@ -3,6 +3,7 @@
 #include "keeper/keeper.h"
 
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -35,16 +36,23 @@ static int claim(struct keeper_state *s, struct err *err)
 	const struct keeper_request *q = k->q;
 	struct record_traces traces = { .work_dir = q->plan->work_dir,
 					.cgroup_parent = q->config->cgroup_parent };
-	int r = record_claim(q->config->home, q->id, &traces, &k->record, err);
-	if (r < 0)
-		return r;
 	s->accepted_real_ns = clock_real_ns();
-	r = record_event(&k->record, "accepted", describe_caller(), err);
-	if (r >= 0)
-		r = record_file(&k->record, "analysis.json", describe_analysis(q), err);
-	if (r >= 0)
-		r = record_file(&k->record, "plan.json", plan_json(q->plan), err);
-	return r;
+	return record_claim(q->config->home, q->id, &traces, &k->record, err);
+}
+
+/* Is every one of these layers, with commas between them, one that may be missing and was not yet allowed to be? */
+static bool could_do_without(const struct keeping *k, const char *layers)
+{
+	const char *rest = layers;
+	do {
+		CLEANUP_FREE char *layer = xstrndup(rest, strcspn(rest, ","));
+		/* Only root has another way to a user of its own. */
+		if (layer_check(layer, NULL) < 0 || plan_may_miss(k->q->plan, layer) ||
+		    (str_eq(layer, "user") && !k->q->host->is_root))
+			return false;
+		rest += strlen(layer);
+	} while (*rest++ == ',');
+	return true;
 }
 
 static void run(struct keeper_state *s)
@@ -57,6 +65,7 @@ static void run(struct keeper_state *s)
 	if (keeper_prepare(s, &err) < 0) {
 		k->ending.stop = STOP_SETUP;
 		k->ending.setup = err;
+		k->ending.setup_optional = could_do_without(k, err.layer);
 		if (k->box.pid_fd >= 0) {
 			(void)proc_signal(k->box.pid_fd, SIGKILL);
 			(void)proc_wait(k->box.pid_fd, NULL);
@@ -117,7 +126,6 @@ _Noreturn void keeper_main(const struct keeper_request *request)
 		(void)send(s.k.report_fd, &msg, sizeof msg, MSG_NOSIGNAL);
 		_exit(125);
 	}
-	stages_mark(&s.k.stages, STAGE_CLAIM);
 	run(&s);
 	_exit(0); /* the process's end frees the rest, locks included */
 }

@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
-#include "base/fs.h"
 #include "base/proc.h"
+#include "box/userns.h"
 
 /* A mount on a dead network file system must not hold the keeper for ever. */
 #define SETUP_TIMEOUT_MS 60000
@@ -42,61 +42,69 @@ static int make_pipe(struct ends *ret, uid_t uid, gid_t gid, struct err *err)
 	return 0;
 }
 
-static bool namespace_exists(const char *name)
+/* The namespaces by layer. `user` is first: an ordinary user gets the others only inside one. */
+static const struct {
+	uint64_t flag;
+	const char *layer;
+	const char *limit; /* its name in /proc/sys/user */
+} namespaces[] = {
+	{ CLONE_NEWUSER, "user", "user" }, { CLONE_NEWNS, "mount", "mnt" },
+	{ CLONE_NEWPID, "pid", "pid" },    { CLONE_NEWNET, "net", "net" },
+	{ CLONE_NEWIPC, "ipc", "ipc" },    { CLONE_NEWUTS, "uts", "uts" },
+};
+
+/* Does the kernel give this namespace, in the way and to the user that the box gets it? Tried in a child. Returns the errno, 0 if it
+ * does. */
+static int try_namespace(const struct box_entry *e, uint64_t flag)
 {
-	char path[64];
-	(void)snprintf(path, sizeof path, "/proc/self/ns/%s", name);
-	return access(path, F_OK) == 0;
+	bool later = flag == CLONE_NEWCGROUP || (flag == CLONE_NEWUSER && e->is_root);
+	struct clone_args args = { .flags = (later ? 0 : flag) | (e->is_root ? 0 : CLONE_NEWUSER),
+				   .exit_signal = SIGCHLD };
+	int status = 0;
+	long pid = syscall(SYS_clone3, &args, sizeof args);
+	if (pid < 0)
+		return errno;
+	if (pid == 0) {
+		if (later && flag == CLONE_NEWUSER &&
+		    (setresgid(e->gid, e->gid, e->gid) < 0 ||
+		     setresuid(e->uid, e->uid, e->uid) < 0))
+			_exit(errno);
+		_exit(later && unshare((int)flag) < 0 ? errno : 0);
+	}
+	return waitpid((pid_t)pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status)
+									   : EIO;
 }
 
-static bool user_namespaces_allowed(void)
+static bool has_namespace(const struct box_entry *e, const char *layer, uint64_t flag)
 {
-	char text[32];
-	if (!namespace_exists("user"))
-		return false;
-	return fs_read_small(AT_FDCWD, "/proc/sys/user/max_user_namespaces", text, sizeof text) <
-		       0 ||
-	       !str_eq(text, "0");
+	return !plan_may_miss(e->plan, layer) || try_namespace(e, flag) == 0;
 }
 
-/* A layer is left out only if the host lacks it and the caller allowed that; otherwise setting it up fails by its name. */
+/* A layer is left out only if the caller allowed that and the host does not give it; otherwise setting it up fails by its name. An
+ * ordinary user has no box at all without a user namespace. */
 static void choose_layers(struct box_entry *e)
 {
-	const struct plan *p = e->plan;
-	e->has_user_ns = !(plan_may_miss(p, "user") && e->is_root && !user_namespaces_allowed());
-	e->has_cgroup_ns = !(plan_may_miss(p, "cgroup") && !namespace_exists("cgroup"));
-	e->has_net_ns = p->own_network && !(plan_may_miss(p, "net") && !namespace_exists("net"));
-	e->has_ipc_ns = !(plan_may_miss(p, "ipc") && !namespace_exists("ipc"));
-	e->has_uts_ns = !(plan_may_miss(p, "uts") && !namespace_exists("uts"));
+	e->has_user_ns = !e->is_root || has_namespace(e, "user", CLONE_NEWUSER);
+	e->has_cgroup_ns = has_namespace(e, "cgroup", CLONE_NEWCGROUP);
+	e->has_net_ns = e->plan->own_network && has_namespace(e, "net", CLONE_NEWNET);
+	e->has_ipc_ns = has_namespace(e, "ipc", CLONE_NEWIPC);
+	e->has_uts_ns = has_namespace(e, "uts", CLONE_NEWUTS);
 }
 
-/* Says which namespace the kernel refuses, by trying each alone in a child. */
-static int name_refused(uint64_t flags, int error, struct err *err)
+/* Says which namespace the kernel refuses, by trying each alone. */
+static int name_refused(const struct box_entry *e, int error, struct err *err)
 {
-	static const struct {
-		uint64_t flag;
-		const char *layer;
-	} rows[] = { { CLONE_NEWUSER, "user" }, { CLONE_NEWNS, "mount" }, { CLONE_NEWPID, "pid" },
-		     { CLONE_NEWNET, "net" },   { CLONE_NEWIPC, "ipc" },  { CLONE_NEWUTS, "uts" } };
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		if (!(flags & rows[i].flag))
-			continue;
-		struct clone_args args = { .flags = rows[i].flag | (flags & CLONE_NEWUSER),
-					   .exit_signal = SIGCHLD };
-		long pid = syscall(SYS_clone3, &args, sizeof args);
-		if (pid == 0)
-			_exit(0);
-		if (pid > 0)
-			(void)waitpid((pid_t)pid, NULL, 0);
-		else
-			return err_layer(
-				err, rows[i].layer,
-				"the kernel refuses a %s namespace: %s; check /proc/sys/user/max_*_namespaces%s",
-				rows[i].layer, strerrordesc_np(errno),
-				str_eq(rows[i].layer, "user")
-					? " and whether this system lets ordinary users have one "
-					  "(kernel.unprivileged_userns_clone, AppArmor)"
-					: "");
+	uint64_t flags = box_clone_flags(e);
+	if (error == ENOSYS)
+		return err_layer(
+			err, "pid",
+			"clone3 is refused. Remedy: boot Linux 5.7 or later; in a container, have its seccomp filter "
+			"pass clone3 (a newer container engine does)");
+	for (size_t i = 0; i < sizeof namespaces / sizeof *namespaces; i++) {
+		int why = flags & namespaces[i].flag ? try_namespace(e, namespaces[i].flag) : 0;
+		if (why)
+			return namespace_refused(namespaces[i].layer, namespaces[i].limit, why,
+						 err);
 	}
 	return err_set(err, ERR_HOST, error, "clone the box: %s", strerrordesc_np(error));
 }
@@ -115,7 +123,7 @@ static int clone_init(const struct launch_request *q, struct launched *l, const 
 	};
 	long pid = syscall(SYS_clone3, &args, sizeof args);
 	if (pid < 0)
-		return name_refused(box_clone_flags(e), errno, err);
+		return name_refused(e, errno, err);
 	if (pid == 0)
 		box_enter(e);
 	l->pid = (pid_t)pid;

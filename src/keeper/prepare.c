@@ -158,10 +158,25 @@ static int go(struct keeper_state *s, struct err *err)
 	return 0;
 }
 
+/* What was asked for is on record before anything is made for it. */
+static int record_request(struct keeper_state *s, struct err *err)
+{
+	struct record *record = &s->k.record;
+	int r = record_event(record, "accepted", describe_caller(), err);
+	if (r >= 0)
+		r = record_file(record, "analysis.json", describe_analysis(s->k.q), err);
+	if (r >= 0)
+		r = record_file(record, "plan.json", plan_json(s->k.q->plan), err);
+	stages_mark(&s->k.stages, STAGE_CLAIM);
+	return r;
+}
+
 int keeper_prepare(struct keeper_state *s, struct err *err)
 {
 	struct stages *stages = &s->k.stages;
-	int r = take_user(s, err);
+	int r = record_request(s, err);
+	if (r >= 0)
+		r = take_user(s, err);
 	if (r >= 0)
 		r = make_scratch(s, err);
 	stages_mark(stages, STAGE_SCRATCH);

@@ -44,6 +44,15 @@ static int lock_whole(int fd)
 	return fcntl(fd, F_SETLK, &lock) < 0 ? (errno == EACCES ? -EAGAIN : -errno) : 0;
 }
 
+static int lock_wait(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	while (fcntl(fd, F_SETLKW, &lock) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
 /* A finished run unlinks its entry while another waits for the lock: what was locked must still be what the name says. */
 static bool still_named(int dir_fd, const char *name, int fd)
 {
@@ -94,16 +103,14 @@ static void drop_entry(const struct record *r, const char *run)
  * which is just being made would look like a run under the same id. The gate is held for microseconds, and until *ret_fd is closed. */
 static int gate_pass(int home_fd, int *ret_fd)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	CLEANUP_FD int fd =
 		fs_open_beneath(home_fd, "active.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return fd;
-	while (fcntl(fd, F_SETLKW, &lock) < 0)
-		if (errno != EINTR)
-			return -errno;
-	*ret_fd = take_fd(&fd);
-	return 0;
+	int r = lock_wait(fd);
+	if (r >= 0)
+		*ret_fd = take_fd(&fd);
+	return r;
 }
 
 static int claim(struct record *r, const char *home, const struct record_traces *traces,
@@ -230,6 +237,16 @@ int record_adopt(const char *home, const char *id, struct record *ret, struct er
 	}
 	*ret = r;
 	return 0;
+}
+
+int record_wait(const char *home, const char *id)
+{
+	CLEANUP_FREE char *path = xasprintf("active/%s", id);
+	CLEANUP_FD int home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (home_fd < 0)
+		return -errno;
+	CLEANUP_FD int fd = fs_open_beneath(home_fd, path, O_RDWR | O_CLOEXEC, 0);
+	return fd < 0 ? fd : lock_wait(fd);
 }
 
 char *record_group(const char *home, const char *id)

@@ -44,6 +44,8 @@ int record_claim(const char *home, const char *id, const struct record_traces *t
 /* gc: takes over the directory of a dead run; -EAGAIN if its keeper lives, -ENOENT if there is no run directory
  * (an entry that was left without one is then gone). */
 int record_adopt(const char *home, const char *id, struct record *ret, struct err *err);
+/* Waits until no process holds the run, be it its keeper or a gc. -ENOENT if it is no longer active. */
+int record_wait(const char *home, const char *id);
 void record_release(struct record *r);
 
 /* For gc: something was made that it must remove if we die. One line. Durable where it would outlive a restart of the host. */

@@ -2,10 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/fs.h"
 
 /* Not in a home: two homes on one host share its uids. */
 #define LEASE_DIR "/run/cupel"
@@ -24,6 +28,23 @@ static int open_leases(struct err *err)
 	return fd < 0 ? err_errno(err, "open " LEASE_DIR "/uids.lock") : fd;
 }
 
+/* In a user namespace, as a rootless container has one, only some ids exist. "INSIDE OUTSIDE COUNT" a line (user_namespaces(7)); where
+ * it can't be read, whoever uses the uid finds out. */
+static bool is_mapped(uid_t uid)
+{
+	char text[4096];
+	if (fs_read_small(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) < 0)
+		return true;
+	for (const char *line = text; line;
+	     line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+		unsigned inside, outside, count;
+		if (sscanf(line, "%u %u %u", &inside, &outside, &count) == 3 && uid >= inside &&
+		    uid - inside < count)
+			return true;
+	}
+	return false;
+}
+
 int uid_take(uid_t first, uint32_t count, struct uid_lease *ret, struct err *err)
 {
 	uint32_t start = 0;
@@ -34,6 +55,12 @@ int uid_take(uid_t first, uint32_t count, struct uid_lease *ret, struct err *err
 		return err_errno(err, "draw a number");
 	for (uint32_t i = 0; i < count; i++) {
 		uid_t uid = first + (uid_t)(((uint64_t)start + i) % count);
+		if (!is_mapped(uid))
+			return err_set(
+				err, ERR_HOST, EUSERS,
+				"user: the user %u does not exist in this user namespace, as in a rootless container. Remedy: "
+				"run cupel as an ordinary user there, or name a range that it has: 'uids:' in cupel.yaml",
+				uid);
 		struct flock lock = {
 			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = uid, .l_len = 1
 		};

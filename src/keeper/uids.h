@@ -12,5 +12,5 @@ struct uid_lease {
 };
 
 /* One of the range that no live keeper on this host holds: byte N of /run/cupel/uids.lock stands for uid N. Drawn by chance, so
- * that a uid is not used again right after a run. */
+ * that a uid is not used again right after a run. -EUSERS where there is none. */
 int uid_take(uid_t first, uint32_t count, struct uid_lease *ret, struct err *err);

@@ -140,6 +140,9 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 		v->cause = CAUSE_SETUP;
 		v->exit_status = 125;
 		note(v, "The box could not be set up, and nothing was started: %s.", e->setup.text);
+		if (e->setup_optional)
+			note(v, " Or do without, which the record will say: --allow-missing %s.",
+			     e->setup.layer);
 		break;
 	case STOP_RECORD:
 		v->cause = CAUSE_SETUP;

@@ -44,6 +44,7 @@ const char *stop_name(enum stop stop);
 
 /* Everything that was seen of a run. */
 struct ending {
+	bool setup_optional; /* the layer that failed is one that the caller could allow to be missing */
 	enum stop stop;
 	const char *stop_by; /* STOP_CANCEL: "SIGINT", "cupel run is gone", ... */
 	int stop_signal;     /* STOP_CANCEL: the signal that asked for it, 0 if none */

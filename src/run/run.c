@@ -174,6 +174,34 @@ static int start_keeper(struct following *f, struct err *err)
 	return 0;
 }
 
+/* The keeper died without a last word, and its box with it: recorded now, not at the next command. Where that one is already at it,
+ * we wait for it. */
+static int record_death(struct following *f, struct err *err)
+{
+	const char *home = f->q->config->home, *id = f->q->resolved->id;
+	struct gc_report report;
+	for (;;) {
+		int r = gc_sweep(f->q->config, &report, err);
+		if (r < 0)
+			return r;
+		if (!open_run(f))
+			return err_set(
+				err, ERR_HOST, ECHILD,
+				"the keeper was killed before it had recorded anything; nothing was started");
+		r = record_wait(home, id);
+		if (faccessat(f->run_fd, "verdict.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			return 0;
+		if (report.failed) {
+			*err = report.last_error;
+			return -(err->code ? err->code : EIO);
+		}
+		if (r < 0)
+			return err_set(err, ERR_HOST, -r,
+				       "record that the keeper of '%s' was killed: %s", id,
+				       strerrordesc_np(-r));
+	}
+}
+
 static int conclude(struct following *f, int *ret_exit_status, struct err *err)
 {
 	switch (f->last.kind) {
@@ -186,17 +214,10 @@ static int conclude(struct following *f, int *ret_exit_status, struct err *err)
 	case KEEPER_MSG_UNRECORDED:
 		*err = f->last.err;
 		return -(err->code ? err->code : EIO);
-	default: /* no last word: the keeper died. Its box died with it; record it now, not at the next command */
-		break;
+	default:
+		*ret_exit_status = 128 + SIGKILL;
+		return record_death(f, err);
 	}
-	struct gc_report report;
-	int r = gc_sweep(f->q->config, &report, err);
-	if (r >= 0 && !open_run(f))
-		r = err_set(
-			err, ERR_HOST, ECHILD,
-			"the keeper was killed before it had recorded anything; nothing was started");
-	*ret_exit_status = 128 + SIGKILL;
-	return r;
 }
 
 static int follow(struct following *f, int *ret_exit_status, struct err *err)

@@ -146,11 +146,9 @@ static int stays_in_project(const struct config_layer *layer, const char *key, c
 
 	if (layer->source != CONFIG_PROJECT || (real && directory && path_within(real, directory)))
 		return 0;
-	return err_caller(
-		err,
-		"%s: %s leads to %s, outside the project; show it with --data or inputs:, or name the project in your own "
-		"~/.config/cupel/cupel.yaml",
-		layer->file, key, real ? real : path);
+	return err_caller(err,
+			  "%s: %s leads to %s, outside the project; show it with --data or inputs:",
+			  layer->file, key, real ? real : path);
 }
 
 /* A directory of the project: as named, or NAME below the root if that is there. */

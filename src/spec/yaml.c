@@ -316,11 +316,35 @@ static int event_handle(struct builder *b, const yaml_event_t *event, struct err
 					  "a second document begins here; keep one per file");
 		b->started = true;
 		return 0;
-	case YAML_NO_EVENT:
-	case YAML_STREAM_START_EVENT:
-	case YAML_STREAM_END_EVENT:
-	case YAML_DOCUMENT_END_EVENT:
-		break;
+	default: /* the stream's ends, and the document's */
+		return 0;
+	}
+}
+
+/* The place of a byte, where there is no mark. */
+static struct node place_of(const char *text, size_t offset)
+{
+	struct node at = { .line = 1, .column = 1 };
+
+	for (size_t i = 0; i < offset; i++) {
+		at.column = text[i] == '\n' ? 1 : at.column + 1;
+		at.line += text[i] == '\n';
+	}
+	return at;
+}
+
+/* libyaml compares each %TAG with all before it: a file of them would cost many seconds. Tags are refused anyway. */
+static int directives_check(const struct document *d, const char *text, size_t length,
+			    struct err *err)
+{
+	const char *at = text;
+
+	for (; (at = memmem(at, (size_t)(text + length - at), "%TAG", 4)); at++) {
+		/* the last bytes of what YAML takes for a line break: LF, CR, NEL, LS, PS */
+		if (at > text && !memchr("\n\r\x85\xa8\xa9", at[-1], 5))
+			continue;
+		struct node where = place_of(text, (size_t)(at - text));
+		return node_error(d, &where, err, "the directive %%TAG is not supported");
 	}
 	return 0;
 }
@@ -334,11 +358,7 @@ static int syntax_error(const struct document *d, const yaml_parser_t *parser, c
 
 	if (parser->error == YAML_READER_ERROR) {
 		size_t end = parser->problem_offset < length ? parser->problem_offset : length;
-		at = (struct node){ .line = 1, .column = 1 };
-		for (size_t i = 0; i < end; i++) {
-			at.column = text[i] == '\n' ? 1 : at.column + 1;
-			at.line += text[i] == '\n';
-		}
+		at = place_of(text, end);
 		return node_error(d, &at, err, "%s; save the file as UTF-8 text", problem);
 	}
 	return node_error(d, &at, err, "not valid YAML: %s%s%s; check indentation and quotes",
@@ -346,32 +366,31 @@ static int syntax_error(const struct document *d, const yaml_parser_t *parser, c
 			  parser->context ? parser->context : "");
 }
 
-#define CLEANUP_PARSER  CLEANUP(yaml_parser_delete)
-#define CLEANUP_EVENT   CLEANUP(yaml_event_delete)
-#define CLEANUP_BUILDER CLEANUP(builder_release)
-
 int document_parse(const char *file, const char *text, size_t length, struct document **ret,
 		   struct err *err)
 {
 	CLEANUP_DOCUMENT struct document *d = xcalloc(1, sizeof(*d));
-	CLEANUP_BUILDER struct builder b = { .document = d };
-	CLEANUP_PARSER yaml_parser_t parser = { 0 };
+	CLEANUP(builder_release) struct builder b = { .document = d };
+	CLEANUP(yaml_parser_delete) yaml_parser_t parser = { 0 };
 	bool more = true;
 
 	d->file = xstrdup(file);
 	if (length > YAML_BYTES_MAX)
 		return err_caller(err, "%s: larger than %d bytes; make the file smaller", file,
 				  YAML_BYTES_MAX);
+	int r = directives_check(d, text, length, err);
+	if (r < 0)
+		return r;
 	if (!yaml_parser_initialize(&parser))
 		return err_set(err, ERR_HOST, ENOMEM, "%s: no memory to read it", file);
 	/* Said, not guessed: a byte-order mark of UTF-16 must not change how bytes are read. */
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
 	while (more) {
-		CLEANUP_EVENT yaml_event_t event = { 0 };
+		CLEANUP(yaml_event_delete) yaml_event_t event = { 0 };
 		if (!yaml_parser_parse(&parser, &event))
 			return syntax_error(d, &parser, text, length, err);
-		int r = event_handle(&b, &event, err);
+		r = event_handle(&b, &event, err);
 		if (r < 0)
 			return r;
 		more = event.type != YAML_STREAM_END_EVENT;

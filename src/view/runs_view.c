@@ -32,8 +32,8 @@ static void copy_keys(json_t *to, const json_t *from, const char *const *keys, s
 int run_json(const struct config *c, const char *id, json_t **ret, struct err *err)
 {
 	static const char *const of_verdict[] = {
-		"cause",   "exit_status", "exit_code",        "signal",
-		"started", "ended",       "completion_notes", "usage"
+		"cause", "exit_status",      "exit_code", "signal",        "started",
+		"ended", "completion_notes", "usage",     "missing_layers"
 	};
 	static const char *const of_analysis[] = { "name",    "quest",   "labels",
 						   "runtime", "command", "code" };

@@ -117,8 +117,8 @@ def small_disk(fresh):
 
 @pytest.mark.parametrize("error", ["unseen", "seen"])
 def test_an_output_that_the_disk_lost_is_never_a_good_one(fresh, small_disk, error):
-    """There is room again when outputs are collected, and pages that were lost read as zeros. That the
-    analysis has asked for the error, and ignored it, changes nothing."""
+    """There is room again when outputs are collected, and pages that were lost read as zeros. That
+    the analysis has asked for the error, and ignored it, changes nothing."""
     share = fresh.base / "share"
     share.mkdir()
     run = (fresh.binary, "run", "--quiet", "--memory", "128M", "--disk", "64M")
@@ -324,7 +324,8 @@ def test_a_log_beyond_the_callers_limit_on_files(user):
 
 
 EMPTY_ENVIRONMENT = """
-cp -a /etc "$1/etc" && mkdir -p "$1/etc/cupel" && cp "$2" "$1/etc/cupel/cupel.yaml" && mount --bind "$1/etc" /etc &&
+cp -a /etc "$1/etc" && mkdir -p "$1/etc/cupel" && cp "$2" "$1/etc/cupel/cupel.yaml" &&
+mount --bind "$1/etc" /etc &&
 shift 2 && exec env -i "$@"
 """
 
@@ -363,7 +364,7 @@ def test_a_caller_without_environment_shows_nothing_of_its_arguments(fresh):
 
 
 def in_project(caller, text):
-    """A run in a project with that file (None: without one), beside a directory that is not its own."""
+    """A run in a project with that file (None: without one), beside a directory that is not its."""
     outside = caller.base / "outside"
     outside.mkdir(exist_ok=True)
     (outside / "secret").write_text("secret", encoding="utf-8")
@@ -519,7 +520,9 @@ def test_root_on_a_host_without_user_namespaces(root):
     assert have["NoNewPrivs"] == "1"
 
 
-@pytest.mark.parametrize("name", ["with a blank", "a/" + "/".join(["long" * 25] * 6)])
+@pytest.mark.parametrize(
+    "name", ["with a blank", "a/" + "/".join(["long" * 25] * 6)], ids=["blank", "long"]
+)
 def test_a_place_for_working_directories(cupel, name):
     place = cupel.base / "places" / name
     place.mkdir(parents=True)

@@ -1,6 +1,6 @@
-/* lesser [-u] [-d CALL=ERROR]... COMMAND...
- * Runs a command on a host that gives less. -u: in a user namespace of its own that maps every id to itself, so that its limits
- * (/proc/sys/user) can be set without touching the machine. -d: that system call fails with that errno, as under an older kernel or
+/* lesser [-u IDS] [-d CALL=ERROR]... COMMAND...
+ * Runs a command on a host that gives less. -u: in a user namespace of its own that maps the first ids to themselves, so that its
+ * limits (/proc/sys/user) can be set without touching the machine. -d: that system call fails with that errno, as under an older kernel or
  * a container engine's filter. */
 #include <err.h>
 #include <errno.h>
@@ -15,19 +15,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void write_map(pid_t pid, const char *name)
+static void write_map(pid_t pid, const char *name, const char *ids)
 {
-	static const char all[] = "0 0 4294967295";
-	char path[64];
+	char path[64], map[64];
+	int length = snprintf(map, sizeof map, "0 0 %s", ids);
 	(void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, all, sizeof all - 1) != sizeof all - 1)
+	if (fd < 0 || write(fd, map, (size_t)length) != length)
 		err(77, "userns: %s", path);
 	(void)close(fd);
 }
 
 /* Only a process outside may map more than one id: a child waits there until this one has its namespace. */
-static void own_user_namespace(void)
+static void own_user_namespace(const char *ids)
 {
 	int ready[2];
 	char byte = 0;
@@ -41,8 +41,8 @@ static void own_user_namespace(void)
 		(void)close(ready[1]);
 		if (read(ready[0], &byte, 1) != 1)
 			_exit(77);
-		write_map(parent, "gid_map");
-		write_map(parent, "uid_map");
+		write_map(parent, "gid_map", ids);
+		write_map(parent, "uid_map", ids);
 		_exit(0);
 	}
 	int status;
@@ -73,9 +73,9 @@ int main(int argc, char **argv)
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 	if (!filter)
 		errx(1, "seccomp_init");
-	for (int option; (option = getopt(argc, argv, "+ud:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "+u:d:")) != -1;) {
 		if (option == 'u')
-			own_user_namespace();
+			own_user_namespace(optarg);
 		else if (option == 'd') {
 			deny(filter, optarg);
 			filtered = true;

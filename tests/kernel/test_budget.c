@@ -206,6 +206,9 @@ static void test_parent_has_the_aggregate_cap(void **state)
 		(void)fs_read_small(cpu_fd, v1 ? "cpu.cfs_quota_us" : "cpu.max", text,
 				    sizeof(text));
 		assert_string_equal(text, v1 ? "90000" : "90000 100000");
+		/* Any other group of the host has 1024, or 100. */
+		assert_int_equal(group_number(cpu_fd, v1 ? "cpu.shares" : "cpu.weight"),
+				 v1 ? 102 : 10);
 		assert_int_equal(group_number(pids_fd, "pids.max"), 300 + round);
 		fixture_end(b);
 	}

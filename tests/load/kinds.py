@@ -13,9 +13,12 @@ LOG_BYTES = 64 << 10
 FLOOD_BYTES = 2_000_000
 # Two files: one of 16 MiB alone would be refused to a user by the size of a file.
 FILL = "for i in 1 2; do dd if=/dev/zero of=out/$i bs=1M count=12 2>/dev/null || exit 9; done; "
-# Each forks two of its like for ever; the first becomes a sleep, so that it is the clock that ends
-# it.
-STORM = "f() { f | f & }; f; exec sleep 1000"
+# No file is larger than what the disk may hold, wherever it lies.
+SHARED = "for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=/dev/shm/$i bs=1M count=12; done; exit 3"
+# Each forks two of its like for ever; the first, which forks but once, becomes a sleep, so that it
+# is the clock that ends it.
+STORM_PIDS = 40
+STORM = "f() { (f | f) & }; f; exec sleep 1000"
 
 
 def kill_run(process):
@@ -76,7 +79,7 @@ KINDS = [
     Kind("exit", 3, ("exit",), 7, "echo failed >&2; exit 7"),
     Kind("signal", 2, ("signal",), 128 + signal.SIGSEGV, "kill -SEGV $$"),
     Kind("oom", 3, ("oom",), 137, "exec dd if=/dev/zero of=/dev/null bs=256M count=1"),
-    Kind("oom in /dev/shm", 1, ("oom",), 137, "exec dd if=/dev/zero of=/dev/shm/x bs=1M"),
+    Kind("oom in /dev/shm", 1, ("oom",), 137, SHARED),
     Kind("deadline", 2, ("deadline",), 124, options=_time(0.5)),
     Kind(
         "deadline ignored",
@@ -111,7 +114,7 @@ KINDS = [
         ("deadline",),
         124,
         STORM,
-        (*_time(0.7), "--pids", "40", "--cpus", "0.25", "--grace", "200ms"),
+        (*_time(1), "--pids", str(STORM_PIDS), "--cpus", "0.25", "--grace", "200ms"),
     ),
     Kind(
         "log flood",
@@ -119,7 +122,7 @@ KINDS = [
         ("ok",),
         0,
         f"yes | head -c {FLOOD_BYTES}; yes | head -c {FLOOD_BYTES} >&2",
-        ("--log", str(LOG_BYTES)),
+        ("--log", f"{LOG_BYTES >> 10}K"),
     ),
     Kind("terminated", 1, ("cancelled",), 128 + signal.SIGTERM, act=terminate),
     Kind("run killed", 2, ("cancelled",), -9, act=kill_run, recorded=137),
@@ -159,8 +162,11 @@ def _shape(kind, result, run_id):
             yield f"outputs {files}"
         elif (result.run_dir / "outputs/out/id").read_text(encoding="utf-8") != run_id + "\n":
             yield "the output is another run's"
-    if kind.name.startswith("fork") and not evidence["pids_limit_hits"]:
+    if kind.name == "fork refused" and not evidence["pids_limit_hits"]:
         yield "no fork was refused"
+    # How far a storm comes depends on how much of a processor it gets.
+    if kind.name == "fork storm" and not 1 < verdict["usage"]["pids_peak"] <= STORM_PIDS:
+        yield f"{verdict['usage']['pids_peak']} processes at once"
     if kind.name == "log flood":
         kept = [len(result.log(name)) for name in ("stdout.log", "stderr.log")]
         dropped = verdict["usage"]["log_dropped_bytes"]

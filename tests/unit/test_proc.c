@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,12 +63,31 @@ static void parent_or_nobody(void **state)
 	assert_int_equal(proc_pidfd_open(-1), -EINVAL);
 }
 
+/* The kernel reports a reset before the message when words of ours were never read. */
+static void last_words_of_one_who_did_not_listen(void **state)
+{
+	int fds[2];
+	char word[8] = "";
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+	assert_int_equal(send(fds[0], "unread", 6, 0), 6);
+	assert_int_equal(send(fds[1], "bye", 4, 0), 4);
+	assert_int_equal(close(fds[1]), 0);
+	assert_int_equal(proc_recv(fds[0], word, sizeof word, 0), 4);
+	assert_string_equal(word, "bye");
+	assert_int_equal(proc_recv(fds[0], word, sizeof word, 0), 0);
+	assert_int_equal(close(fds[0]), 0);
+	assert_int_equal(proc_recv(fds[0], word, sizeof word, 0), -1);
+	assert_int_equal(errno, EBADF);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exit_status_and_reaping),
 		cmocka_unit_test(killed_by_signal),
 		cmocka_unit_test(parent_or_nobody),
+		cmocka_unit_test(last_words_of_one_who_did_not_listen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
 #   make demo       a small real analysis, from data to verdict
 #   make test       every layer of tests; LAYERS="unit kernel" for some of them
 #   make install    to PREFIX (/usr/local), below DESTDIR
+#   make vm         the tests again in virtual machines; KERNELS="6.1 6.12 5.10" for other kernels than Debian's own
+#   make fresh      the README's two commands in a fresh minimal Debian 12
 #   make bench      how fast a box starts, beside others
 #   make soak       2,000 runs of every kind, 20 at once, and what the host notices of two at their limits
 #   make asan       unit and kernel tests with AddressSanitizer and UBSan
@@ -15,6 +17,8 @@
 BUILD  ?= build
 PREFIX ?= /usr/local
 LAYERS ?=
+# Debian kernels for the virtual machines.
+KERNELS ?= 6.1
 FUZZ_SECONDS ?= 60
 FUZZ ?=
 # Options of tests/load/soak: --runs N --jobs N --seed N --as root|user|both
@@ -50,6 +54,14 @@ test:
 	@tools/need build run test demo lint
 	@$(MAKE) --no-print-directory with-tests
 	@tests/run --build $(BUILD) $(LAYERS)
+
+vm:
+	@tools/need build run test
+	@$(MAKE) --no-print-directory with-tests
+	@KERNELS="$(KERNELS)" tests/run --build $(BUILD) vm
+
+fresh:
+	@tools/fresh
 
 install: need-build
 	@test -f $(BUILD)/build.ninja || $(MAKE) --no-print-directory all
@@ -90,4 +102,4 @@ lint: need-build
 clean:
 	rm -rf build build-asan
 
-.PHONY: all need-build with-tests demo test install bench soak asan fuzz format lint clean
+.PHONY: all need-build with-tests demo test vm fresh install bench soak asan fuzz format lint clean

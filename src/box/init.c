@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
@@ -49,9 +50,12 @@ static _Noreturn void analysis(const struct plan *plan, int report_fd)
 {
 	sigset_t none;
 	sigemptyset(&none);
+	/* By the system call: glibc keeps two signals for itself and refuses to touch them, yet make ignores them in its children. The
+	 * struct is the kernel's: handler, flags, restorer, mask. */
+	static const unsigned long by_default[4];
 	for (int signal_number = 1; signal_number < NSIG; signal_number++)
-		if (signal_number != SIGKILL && signal_number != SIGSTOP)
-			(void)signal(signal_number, SIG_DFL);
+		(void)syscall(SYS_rt_sigaction, signal_number, by_default, NULL,
+			      sizeof by_default[3]);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)setsid();
 	int error = exec_search(plan);

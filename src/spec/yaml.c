@@ -341,7 +341,7 @@ static int directives_check(const struct document *d, const char *text, size_t l
 
 	for (; (at = memmem(at, (size_t)(text + length - at), "%TAG", 4)); at++) {
 		/* the last bytes of what YAML takes for a line break: LF, CR, NEL, LS, PS */
-		if (at > text && !memchr("\n\r\x85\xa8\xa9", at[-1], 5))
+		if (at > text && !strchr("\n\r\x85\xa8\xa9", at[-1]))
 			continue;
 		struct node where = place_of(text, (size_t)(at - text));
 		return node_error(d, &where, err, "the directive %%TAG is not supported");

@@ -246,6 +246,22 @@ def test_signals_are_the_analysis_own_and_at_their_defaults(cupel):
     ]
 
 
+# make does this to its children with the two signals that glibc keeps for itself.
+IGNORE_ALL = """
+import ctypes, os, sys
+action = (ctypes.c_ulong * 4)(1, 0, 0, 0)  # SIG_IGN, as rt_sigaction has it
+for number in range(1, 65):
+    ctypes.CDLL(None).syscall(13, number, action, None, 8)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_signals_that_no_library_touches_are_at_their_defaults_too(cupel):
+    words = ("run", "-q", "--", "grep", "SigIgn", "/proc/self/status")
+    status, out, err = cupel.call("/usr/bin/python3", "-c", IGNORE_ALL, cupel.binary, *words)
+    assert (status, out.split()) == (0, ["SigIgn:", "0" * 16]), err
+
+
 def test_standard_input_is_empty(cupel):
     with cupel.popen(
         cupel.binary,

@@ -348,7 +348,7 @@ static void test_host_without_limiters(void **state)
 	struct err err = { 0 };
 	request.may_miss_memory = true;
 	assert_int_equal(budget_create(&request, &b, &err), -EOPNOTSUPP);
-	assert_string_equal(err.layer, "cpu");
+	assert_string_equal(err.layer, "cpu,pids");
 	assert_non_null(strstr(err.text, "Remedy"));
 	request.may_miss_cpu = request.may_miss_pids = true;
 	assert_int_equal(budget_create(&request, &b, &err), 0);

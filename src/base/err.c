@@ -19,22 +19,6 @@ static void mark_truncated(char *text, size_t room)
 	memcpy(text + end, "...", 4);
 }
 
-/* One line that a terminal may be shown, whoever chose the names in it: control characters (C0, DEL, C1) and bytes that are not
- * UTF-8 become '?'. */
-static void text_clean(char *text)
-{
-	for (size_t left = strlen(text), n; left > 0; text += n, left -= n) {
-		unsigned char first = (unsigned char)text[0];
-
-		n = str_utf8_length(text, left);
-		bool odd = n == 0 || first < 0x20 || first == 0x7f ||
-			   (first == 0xc2 && (unsigned char)text[1] < 0xa0);
-		n = n ? n : 1;
-		if (odd)
-			memset(text, '?', n);
-	}
-}
-
 __attribute__((format(printf, 3, 0))) static void text_format(char *text, size_t room,
 							      const char *format, va_list args)
 {
@@ -44,7 +28,7 @@ __attribute__((format(printf, 3, 0))) static void text_format(char *text, size_t
 		(void)snprintf(text, room, "(error text could not be written)");
 	else if ((size_t)n >= room)
 		mark_truncated(text, room);
-	text_clean(text);
+	str_clean(text);
 }
 
 ERR_PRINTF(3, 4) static void text_formatf(char *text, size_t room, const char *format, ...)

@@ -294,3 +294,25 @@ const char *str_nearest(const char *word, const char *const *words, size_t count
 	}
 	return nearest;
 }
+
+void str_clean(char *text)
+{
+	for (size_t left = strlen(text), n; left > 0; text += n, left -= n) {
+		unsigned char first = (unsigned char)text[0];
+
+		n = str_utf8_length(text, left);
+		bool odd = n == 0 || first < 0x20 || first == 0x7f ||
+			   (first == 0xc2 && (unsigned char)text[1] < 0xa0);
+		n = n ? n : 1;
+		if (odd)
+			memset(text, '?', n);
+	}
+}
+
+char *str_visible(const char *text)
+{
+	char *copy = xstrdup(text);
+
+	str_clean(copy);
+	return copy;
+}

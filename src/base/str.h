@@ -58,6 +58,11 @@ static inline bool str_eq(const char *a, const char *b)
 
 bool str_starts(const char *text, const char *prefix);
 bool str_ends(const char *text, const char *suffix);
+/* One line that a terminal may be shown, whoever chose the words: control characters (C0, DEL, C1) and bytes that are not UTF-8
+ * become '?', in place. */
+void str_clean(char *text);
+/* A cleaned copy, owned by the caller. */
+char *str_visible(const char *text);
 bool str_is_utf8(const char *text, size_t length);
 /* Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none. */
 size_t str_utf8_length(const char *text, size_t length);

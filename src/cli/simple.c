@@ -33,6 +33,13 @@ static void print_json(json_t *value)
 	printf("%s\n", text ? text : "null");
 }
 
+static void print_value(const struct config_value *v)
+{
+	CLEANUP_FREE char *text = str_visible(v->text);
+	CLEANUP_FREE char *origin = str_visible(v->origin);
+	printf("%-32s %-28s %s\n", v->key, text, origin);
+}
+
 static int main_config(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
@@ -49,7 +56,7 @@ static int main_config(const struct command *self, int argc, char **argv)
 								"value", json_text(v->text),
 								"origin", json_text(v->origin)));
 		else
-			printf("%-32s %-28s %s\n", v->key, v->text, v->origin);
+			print_value(v);
 	}
 	if (args.json)
 		print_json(values);

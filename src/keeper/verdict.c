@@ -51,6 +51,8 @@ static void note(struct verdict *v, const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(v->notes + used, sizeof v->notes - used, format, args);
 	va_end(args);
+	str_clean(v->notes +
+		  used); /* it quotes names that an analysis chose, and is shown on terminals */
 }
 
 static const char *size_text(uint64_t bytes)

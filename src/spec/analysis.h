@@ -53,7 +53,6 @@ struct analysis {
 	char *name;           /* owned or NULL */
 	char *quest;          /* owned or NULL */
 	char *runtime;        /* owned or NULL: the configured default */
-	char *runtime_origin; /* owned or NULL: who said so */
 	char *profile;        /* owned or NULL: the configured default */
 	struct strv
 		code; /* the script first, then files it needs: absolute host paths, shown at code/NAME */

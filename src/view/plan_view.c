@@ -3,11 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Words of an analysis or a project may hold anything; a terminal is shown what is harmless. */
+static void print_word(const char *before, const char *word, const char *after)
+{
+	CLEANUP_FREE char *visible = str_visible(word);
+	printf("%s%s%s", before, visible, after);
+}
+
 static void print_command(const struct plan *p)
 {
 	printf("command   ");
 	for (size_t i = 0; i < p->argv.n; i++)
-		printf(" %s", p->argv.v[i]);
+		print_word(" ", p->argv.v[i], "");
 	printf("\n");
 }
 
@@ -25,21 +32,23 @@ static void print_limits(const struct plan *p)
 
 static void print_step(const struct step *s)
 {
+	CLEANUP_FREE char *target = str_visible(s->target);
+	CLEANUP_FREE char *source = str_visible(s->source ? s->source : "");
 	const char *kind = step_kind_name(s->kind);
+	bool elsewhere = s->source && !str_eq(s->source, s->target);
 	if (s->kind == STEP_FILE)
-		printf("  %-7s %s (made, %zu bytes)\n", kind, s->target, strlen(s->source));
+		printf("  %-7s %s (made, %zu bytes)\n", kind, target, strlen(s->source));
 	else if (s->kind == STEP_TMPFS)
-		printf("  %-7s %s (%llu KiB, counted as memory)\n", kind, s->target,
+		printf("  %-7s %s (%llu KiB, counted as memory)\n", kind, target,
 		       (unsigned long long)(s->size_bytes >> 10));
 	else if (s->kind == STEP_LINK)
-		printf("  %-7s %s -> %s\n", kind, s->target, s->source);
+		printf("  %-7s %s -> %s\n", kind, target, source);
 	else if (s->kind == STEP_BIND || s->kind == STEP_WORK)
-		printf("  %-7s %s%s%s (%s)\n", kind, s->target,
-		       s->source && strcmp(s->source, s->target) != 0 ? " from " : "",
-		       s->source && strcmp(s->source, s->target) != 0 ? s->source : "",
+		printf("  %-7s %s%s%s (%s)\n", kind, target, elsewhere ? " from " : "",
+		       elsewhere ? source : "",
 		       s->kind == STEP_WORK || s->writable ? "writable" : "read-only");
 	else
-		printf("  %-7s %s\n", kind, s->target);
+		printf("  %-7s %s\n", kind, target);
 }
 
 static void print_list(const char *title, const struct strv *list)
@@ -47,7 +56,7 @@ static void print_list(const char *title, const struct strv *list)
 	if (list->n)
 		printf("\n%s\n", title);
 	for (size_t i = 0; i < list->n; i++)
-		printf("  %s\n", list->v[i]);
+		print_word("  ", list->v[i], "\n");
 }
 
 void plan_print(const struct analysis *analysis, const struct runtime *runtime,
@@ -75,8 +84,8 @@ void plan_print(const struct analysis *analysis, const struct runtime *runtime,
 		printf("  %-7s %s\n", accesses[plan->rules[i].access], plan->rules[i].path);
 	printf("\noutputs\n");
 	for (size_t i = 0; i < analysis->n_outputs; i++)
-		printf("  %s%s\n", analysis->outputs[i].pattern,
-		       analysis->outputs[i].required ? " (required)" : "");
+		print_word("  ", analysis->outputs[i].pattern,
+			   analysis->outputs[i].required ? " (required)\n" : "\n");
 	print_list("environment", &plan->env);
 	print_list("warnings", &plan->warnings);
 }

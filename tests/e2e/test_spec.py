@@ -328,3 +328,11 @@ def test_the_recorded_plan_is_the_printed_one(cupel):
     for plan in (printed, recorded):
         plan["env"] = [line for line in plan["env"] if not line.startswith("CUPEL_DEADLINE=")]
     assert printed == recorded
+
+
+def test_no_word_of_an_analysis_reaches_the_terminal_as_a_command(root):
+    evil = "/\x1b]0;owned\x07"
+    for command in (["plan", "-e", f"A={evil}", "-o", f"out/{evil[1:]}", "--", evil], ["run", "--", evil]):
+        _, out, err = root.call(root.binary, *command)
+        assert "owned" in out + err
+        assert "\x1b" not in out + err and "\x07" not in out + err

@@ -301,20 +301,21 @@ static int step_failed(const struct step *s, int code, struct err *err)
 {
 	bool from = s->source && s->kind != STEP_FILE;
 	const char *remedy =
-		code == ENOSYS ?
-			". Remedy: boot Linux 5.12 or later; in a container, have its seccomp filter pass the mount calls" :
-		code != EPERM ? NULL :
-		s->kind == STEP_PROC ?
-			". Parts of /proc are hidden here, as container engines do, and then the kernel lets no user namespace "
-			"have a /proc of its own. Remedy: start the container with --security-opt unmask=ALL (podman) or "
-			"systempaths=unconfined (docker), or with --privileged, or run cupel on the host" :
-			". Remedy: in a container, have its filter pass the mount calls, or start it with --privileged";
+		code == ENOSYS
+			? ". Remedy: boot Linux 5.12 or later; in a container, have its seccomp filter pass the mount calls"
+		: code != EPERM ? NULL
+		: s->kind == STEP_PROC
+			? ". Parts of /proc are hidden here, as container engines do, and then the kernel lets no user namespace "
+			  "have a /proc of its own. Remedy: start the container with --security-opt unmask=ALL (podman) or "
+			  "systempaths=unconfined (docker), or with --privileged, or run cupel on the host"
+			: ". Remedy: in a container, have its filter pass the mount calls, or start it with --privileged";
 	if (remedy)
-		return err_layer(err, "mount", "%s on %s%s%s: %s%s", step_kind_name(s->kind), s->target,
-				 from ? " from " : "", from ? s->source : "", strerrordesc_np(code),
-				 remedy);
-	return err_set(err, ERR_HOST, code, "mount: %s on %s%s%s: %s", step_kind_name(s->kind), s->target,
-		       from ? " from " : "", from ? s->source : "", strerrordesc_np(code));
+		return err_layer(err, "mount", "%s on %s%s%s: %s%s", step_kind_name(s->kind),
+				 s->target, from ? " from " : "", from ? s->source : "",
+				 strerrordesc_np(code), remedy);
+	return err_set(err, ERR_HOST, code, "mount: %s on %s%s%s: %s", step_kind_name(s->kind),
+		       s->target, from ? " from " : "", from ? s->source : "",
+		       strerrordesc_np(code));
 }
 
 int root_make(const struct root_request *request, struct root *ret, struct err *err)
@@ -322,10 +323,11 @@ int root_make(const struct root_request *request, struct root *ret, struct err *
 	struct root root = { .root_fd = -1, .proc_fd = -1 };
 	struct mount_attr private = { .propagation = MS_PRIVATE };
 	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &private, sizeof private) < 0)
-		return err_layer(err, "mount",
-				 "cut the propagation of mounts: %s. Remedy: boot Linux 5.12 or later; in a container, have "
-				 "its seccomp filter pass mount_setattr",
-				 strerrordesc_np(errno));
+		return err_layer(
+			err, "mount",
+			"cut the propagation of mounts: %s. Remedy: boot Linux 5.12 or later; in a container, have "
+			"its seccomp filter pass mount_setattr",
+			strerrordesc_np(errno));
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < request->plan->n_steps; i++) {
 		const struct step *s = &request->plan->steps[i];

@@ -174,20 +174,6 @@ static json_t *caps_json(const struct box_facts *in)
 	return o;
 }
 
-static json_t *missing_json(const struct box_entry *e, const struct box_facts *in,
-			    const struct box_outside *out)
-{
-	json_t *a = json_array();
-	for (int i = 0; i < BOX_NS_COUNT_; i++)
-		if (in->ns[i] == out->own_ns[i])
-			json_array_append_new(a, json_string(ns_layer(i)));
-	if (in->seccomp_mode != 2 || !in->seccomp_own)
-		json_array_append_new(a, json_string("seccomp"));
-	if (!e->plan->landlock_abi)
-		json_array_append_new(a, json_string("landlock"));
-	return a;
-}
-
 static json_t *steps_json(const struct box_facts *in)
 {
 	json_t *o = json_object();
@@ -212,12 +198,11 @@ json_t *receipt_json(const struct box_entry *e, const struct box_facts *in,
 	json_t *landlock = json_pack("{s:i,s:b,s:i}", "abi", in->landlock_abi,
 				     "proven_by_refused_write", in->landlock_denies, "rules",
 				     (int)e->plan->n_rules);
-	return json_pack("{s:o,s:o,s:o,s:b,s:o,s:o,s:{s:i,s:i},s:o,s:i,s:i,s:s,s:i,s:o,s:o}",
+	return json_pack("{s:o,s:o,s:o,s:b,s:o,s:o,s:{s:i,s:i},s:o,s:i,s:i,s:s,s:i,s:o}",
 			 "namespaces", namespaces_json(e, in, out), "user", user, "capabilities",
 			 caps_json(in), "no_new_privs", in->no_new_privs, "seccomp", seccomp,
 			 "landlock", landlock, "mounts", "all", in->n_mounts, "writable",
 			 in->n_writable, "rlimits", rlimits, "cpus_visible", in->n_cpus,
 			 "descriptors_of_init", in->n_fds, "cwd", in->cwd, "oom_score_adj",
-			 out->oom_score_adj, "missing_layers", missing_json(e, in, out),
-			 "setup_usec", steps_json(in));
+			 out->oom_score_adj, "setup_usec", steps_json(in));
 }

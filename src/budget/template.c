@@ -133,8 +133,7 @@ static int format(const char *path, uint64_t inodes, struct err *err)
 {
 	const char *program = find_mkfs();
 	if (!program)
-		return err_set(err, ERR_HOST, ENOENT,
-			       "mkfs.ext4 is missing");
+		return err_set(err, ERR_HOST, ENOENT, "mkfs.ext4 is missing");
 	if (mkfs(program, FEATURES ",^orphan_file", path, inodes, NULL) >= 0)
 		return 0;
 	return mkfs(program, FEATURES, path, inodes, err);

@@ -55,7 +55,7 @@ static int main_list(const struct command *self, int argc, char **argv)
 const struct command command_list = {
 	.name = "list",
 	.usage = "[--json]",
-	.summary = "the runs there are, oldest first",
+	.summary = "the runs there are, in the order of their ids",
 	.options = &simple_options,
 	.main = main_list,
 };

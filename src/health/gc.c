@@ -17,7 +17,8 @@
 #include "keeper/verdict.h"
 #include "spec/id.h"
 
-#define TRACES_MAX 16384
+#define TRACES_MAX        16384
+#define ANALYSIS_JSON_MAX (8 << 20)
 
 struct traces {
 	char *work_dir;      /* owned */
@@ -87,8 +88,8 @@ static int remove_leftovers(const struct record *r, const char *home, const stru
 	return 0;
 }
 
-/* A collection that was cut off left its temporary tree in the run directory: never an output. */
-static int remove_partial(const struct record *r, struct err *err)
+/* What a collection or a record that was cut off left in the run directory: never an output. */
+static int remove_unfinished(const struct record *r, struct err *err)
 {
 	CLEANUP_STRV struct strv names = { 0 };
 	CLEANUP_DIR DIR *dir =
@@ -102,10 +103,32 @@ static int remove_partial(const struct record *r, struct err *err)
 	int e = 0;
 	for (size_t i = 0; e >= 0 && i < names.n; i++)
 		e = fs_remove_tree(r->dir_fd, names.v[i], NULL, err);
-	/* Collected, but no verdict vouches for them. */
-	if (e >= 0 && renameat(r->dir_fd, "outputs", r->dir_fd, "partial") < 0 && errno != ENOENT)
-		e = err_errno(err, "set the outputs of %s aside", r->id);
 	return e;
+}
+
+/* Outputs that were collected, but that no verdict vouches for. 1 if there are some. */
+static int set_outputs_aside(const struct record *r, struct err *err)
+{
+	if (renameat(r->dir_fd, "outputs", r->dir_fd, "partial") < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "set the outputs of %s aside", r->id);
+	return 1;
+}
+
+/* The same keys as any other verdict has, as far as the record tells. */
+static json_t *lost_verdict(const struct record *r, const char *found, bool outputs_aside)
+{
+	CLEANUP_JSON json_t *analysis = NULL;
+	json_t *verdict = verdict_lost_json(r->id, found, outputs_aside);
+	if (json_read_file(r->dir_fd, "analysis.json", ANALYSIS_JSON_MAX, &analysis, NULL) < 0)
+		return verdict;
+	static const char *const keys[] = { "name", "quest" };
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (json_object_get(analysis, keys[i]))
+			json_object_set(verdict, keys[i], json_object_get(analysis, keys[i]));
+	json_t *runtime = json_object_get(json_object_get(analysis, "runtime"), "name");
+	if (runtime)
+		json_object_set(verdict, "runtime", runtime);
+	return verdict;
 }
 
 static int record_lost(struct record *r, const struct config *c, struct err *err)
@@ -115,10 +138,15 @@ static int record_lost(struct record *r, const struct config *c, struct err *err
 	read_traces(r, c, &t);
 	int e = remove_leftovers(r, c->home, &t, &found, err);
 	if (e >= 0)
-		e = remove_partial(r, err);
-	if (e >= 0)
-		e = record_event(r, "lost", json_pack("{s:s}", "removed", str_text(&found)), err);
-	return e < 0 ? e : record_finish(r, verdict_lost_json(r->id, str_text(&found)), err);
+		e = remove_unfinished(r, err);
+	int aside = e < 0 ? e : set_outputs_aside(r, err);
+	if (aside < 0)
+		return aside;
+	e = record_event(
+		r, "lost",
+		json_pack("{s:s,s:b}", "removed", str_text(&found), "outputs_set_aside", aside),
+		err);
+	return e < 0 ? e : record_finish(r, lost_verdict(r, str_text(&found), aside), err);
 }
 
 static void sweep_one(const struct config *c, const char *id, struct gc_report *report)

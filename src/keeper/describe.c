@@ -64,7 +64,7 @@ json_t *describe_receipt(struct keeping *k)
 	describe_missing(k, missing, sizeof missing);
 	json_object_set_new(o, "budget", budget_json(k));
 	json_object_set_new(o, "disk", disk_json(&k->scratch));
-	json_object_set_new(o, "missing", json_string(missing));
+	json_object_set_new(o, "missing_layers", json_string(missing));
 	return o;
 }
 

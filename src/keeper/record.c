@@ -11,8 +11,6 @@
 #include "base/path.h"
 #include "base/str.h"
 
-#define EVENT_LINE_MAX (1 << 20)
-
 int record_home(const char *home, struct err *err)
 {
 	static const char *const names[] = { "runs", "active", "cache", "tmp" };

@@ -356,13 +356,18 @@ json_t *verdict_json(const struct verdict *v, const struct ending *e)
 			 e->missing_layers);
 }
 
-json_t *verdict_lost_json(const char *id, const char *found)
+json_t *verdict_lost_json(const char *id, const char *found, bool outputs_aside)
 {
-	CLEANUP_FREE char *notes = xasprintf(
-		"The keeper of this run ended without recording how: it was killed, or the host went down. The box died "
-		"with it. Left over and removed: %s. Run the analysis again under a new id.",
-		found);
-	return json_pack("{s:s,s:s,s:n,s:n,s:i,s:o}", "id", id, "cause", cause_name(CAUSE_LOST),
-			 "exit_code", "signal", "exit_status", 128 + SIGKILL, "completion_notes",
-			 json_text(notes));
+	struct ending none = { 0 };
+	struct verdict v = { .cause = CAUSE_LOST, .exit_code = -1, .exit_status = 128 + SIGKILL };
+	note(&v,
+	     "The keeper of this run ended without recording how: it was killed, or the host went down. The box died with it. Left over "
+	     "and removed: %s.%s Run the analysis again under a new id.",
+	     found,
+	     outputs_aside
+		     ? " Outputs that were collected are in partial/; nothing vouches for them."
+		     : "");
+	json_t *o = verdict_json(&v, &none);
+	json_object_set_new(o, "id", json_string(id));
+	return o;
 }

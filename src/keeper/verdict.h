@@ -81,6 +81,6 @@ struct verdict {
 
 void verdict_decide(const struct ending *e, struct verdict *ret);
 /* Of a run whose keeper died before it could say. `found` tells what was left over. */
-json_t *verdict_lost_json(const char *id, const char *found);
+json_t *verdict_lost_json(const char *id, const char *found, bool outputs_aside);
 /* verdict.json; `id` and the times are the keeper's. */
 json_t *verdict_json(const struct verdict *v, const struct ending *e);

@@ -303,8 +303,8 @@ void watch(struct keeping *k)
 			break;
 		on_clock(k, clock_monotonic_ns());
 	}
+	kill_box(k); /* whatever ended the loop */
 	(void)proc_wait(k->box.pid_fd, NULL);
-	kill_box(k);
 	drain(k);
 	if (!k->ending.wall_ns)
 		k->ending.wall_ns = clock_monotonic_ns() - k->started_ns;

@@ -31,7 +31,6 @@ struct following {
 	int signal_fd; /* owned */
 	int run_fd;    /* owned; the run directory, once it is there */
 	pid_t keeper;
-	int keeper_fd; /* owned */
 	struct tail tails[2];
 	bool ended;
 	bool cancelled; /* a signal asked us to end */
@@ -43,7 +42,6 @@ static void following_release(struct following *f)
 	cleanup_fd(&f->socket_fd);
 	cleanup_fd(&f->signal_fd);
 	cleanup_fd(&f->run_fd);
-	cleanup_fd(&f->keeper_fd);
 	cleanup_fd(&f->tails[0].log_fd);
 	cleanup_fd(&f->tails[1].log_fd);
 }
@@ -170,7 +168,6 @@ static int start_keeper(struct following *f, struct err *err)
 	(void)close(sockets[1]);
 	if (f->keeper < 0)
 		return err_errno(err, "start the keeper");
-	f->keeper_fd = proc_pidfd_open(f->keeper);
 	return 0;
 }
 
@@ -252,7 +249,6 @@ int run_local(const struct run_request *request, int *ret_exit_status, struct er
 		.socket_fd = -1,
 		.signal_fd = -1,
 		.run_fd = -1,
-		.keeper_fd = -1,
 		.tails = { { "stdout.log", -1, STDOUT_FILENO },
 			   { "stderr.log", -1, STDERR_FILENO } },
 		.last = { .kind = KEEPER_MSG_STARTED },

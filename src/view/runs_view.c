@@ -129,7 +129,7 @@ int run_print(const struct config *c, const char *id, struct err *err)
 	static const char *const files[] = { "analysis.json", "plan.json",    "receipt.json",
 					     "events.jsonl",  "stdout.log",   "stderr.log",
 					     "usage.jsonl",   "verdict.json", "outputs.json",
-					     "outputs",       "work" };
+					     "outputs",       "partial",      "work" };
 	CLEANUP_JSON json_t *run = NULL;
 	int r = run_json(c, id, &run, err);
 	if (r < 0)

@@ -8,7 +8,7 @@
 /* One run: {"id","state","cause","exit_status","started","name","quest","runtime","completion_notes","directory"}; state is "running",
  * "ended" or "lost?" (no verdict and no keeper; the next sweep records it). -ENOENT if there is none. */
 int run_json(const struct config *c, const char *id, json_t **ret, struct err *err);
-/* All, oldest first. */
+/* All, in the order of their ids; made ids are in the order of time. */
 int runs_json(const struct config *c, json_t **ret, struct err *err);
 void runs_print(const json_t *runs);
 /* Everything about one, for people. */

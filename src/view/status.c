@@ -20,6 +20,16 @@ void status_clear(void *data)
 	s->on_screen = false;
 }
 
+/* Whole seconds: the line is for a glance. */
+static const char *elapsed_text(uint64_t ns, char *buffer, size_t room)
+{
+	uint64_t seconds = ns / 1000000000;
+	if (seconds >= 60)
+		return num_print_duration(seconds * 1000000000, buffer, room);
+	(void)snprintf(buffer, room, "%llu s", (unsigned long long)seconds);
+	return buffer;
+}
+
 void status_sample(void *data, const struct keeper_msg *msg)
 {
 	struct status *s = data;
@@ -33,8 +43,7 @@ void status_sample(void *data, const struct keeper_msg *msg)
 	s->last_cpu_usec = msg->sample.cpu_usec;
 	int n = snprintf(line, sizeof line,
 			 "\r\033[Kcupel: %s  memory %s of %s  cpu %.1f  processes %llu",
-			 num_print_duration(msg->sample.wall_ns / 1000000000 * 1000000000, elapsed,
-					    sizeof elapsed),
+			 elapsed_text(msg->sample.wall_ns, elapsed, sizeof elapsed),
 			 num_print_size(msg->sample.mem_bytes, used, sizeof used),
 			 num_print_size(s->limit_bytes, limit, sizeof limit), cpus,
 			 (unsigned long long)msg->sample.pids);

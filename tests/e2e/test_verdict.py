@@ -337,7 +337,7 @@ def test_a_missing_layer_that_was_allowed_is_recorded(undelegated):
     result = undelegated.run("--allow-missing", "memory,cpu,pids", "--", "echo", "ran")
     assert (result.status, result.stdout) == (0, "ran\n"), result.stderr
     assert sorted(result.verdict["missing_layers"].split(",")) == ["cpu", "memory", "pids"]
-    assert "memory" in result.verdict["completion_notes"] and "memory" in result.receipt["missing"]
+    assert "memory" in result.verdict["completion_notes"] and "memory" in result.receipt["missing_layers"]
 
 
 def test_one_allowed_layer_does_not_excuse_another(undelegated):

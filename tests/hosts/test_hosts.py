@@ -230,7 +230,7 @@ def test_allowed_it_runs_with_what_there_is_and_says_so(lesser):
     assert (result.status, result.stdout, result.cause) == (0, "ran\n", "ok"), result.stderr
     missing = sorted(lesser.missing)
     assert sorted(filter(None, result.verdict["missing_layers"].split(","))) == missing
-    assert sorted(filter(None, result.receipt["missing"].split(","))) == missing
+    assert sorted(filter(None, result.receipt["missing_layers"].split(","))) == missing
     notes = result.verdict["completion_notes"]
     assert all(layer in notes.partition("without these layers")[2] for layer in missing), notes
     # For ever: also from a host that gives everything.

@@ -425,11 +425,17 @@ static void json_tells_evidence_and_usage(void **state)
 
 static void a_lost_run_says_what_was_removed(void **state)
 {
-	CLEANUP_JSON json_t *o = verdict_lost_json("r1", "its cgroup \xff");
+	CLEANUP_JSON json_t *o = verdict_lost_json("r1", "its cgroup \xff", true);
 	assert_non_null(o);
 	assert_string_equal(json_string_value(json_object_get(o, "id")), "r1");
 	assert_string_equal(json_string_value(json_object_get(o, "cause")), "lost");
 	assert_int_equal(json_integer_value(json_object_get(o, "exit_status")), 137);
+	/* a program reads every verdict alike */
+	assert_non_null(json_object_get(json_object_get(o, "usage"), "wall_usec"));
+	assert_non_null(json_object_get(o, "evidence"));
+	assert_non_null(json_object_get(o, "missing_layers"));
+	assert_non_null(
+		strstr(json_string_value(json_object_get(o, "completion_notes")), "partial/"));
 	assert_true(json_is_null(json_object_get(o, "exit_code")));
 	assert_non_null(
 		strstr(json_string_value(json_object_get(o, "completion_notes")), "its cgroup"));

@@ -1,4 +1,4 @@
-/* Between clone and exec: the order of THREATS.md section 3, one call a step. The process is a copy of a single-threaded keeper,
+/* Between clone and exec: the order of the handshake in enter.h, one call a step. The process is a copy of a single-threaded keeper,
  * so ordinary functions are safe here; whatever fails is sent to the keeper, and the box is gone. */
 #include "box/enter.h"
 

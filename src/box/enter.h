@@ -97,7 +97,7 @@ struct box_entry {
 	uid_t uid; /* the host's uid of this run: one of the range as root, the caller's own otherwise */
 	gid_t gid;
 	bool is_root;     /* the keeper has the host's root */
-	bool has_user_ns; /* these four are false only where they are allowed to be missing */
+	bool has_user_ns; /* these are false only where they are allowed to be missing */
 	bool has_cgroup_ns;
 	bool has_net_ns; /* or the analysis asked for the host's network and may have it */
 	bool has_ipc_ns;

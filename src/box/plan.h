@@ -1,5 +1,5 @@
 /* What an analysis may touch, as data. plan_make() is a pure function of analysis, runtime, limits
- * and host facts; `cupel plan` prints its result; enter.c carries it out in one loop. */
+ * and host facts; `cupel plan` prints its result; mount.c carries it out in one loop. */
 #pragma once
 
 #include <sched.h>

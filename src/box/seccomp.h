@@ -1,4 +1,4 @@
-/* The system call filter, compiled when cupel is built (tools/mkfilter.c holds the policy). */
+/* The system call filter, compiled when cupel is built (mkfilter.c holds the policy). */
 #pragma once
 
 #include "base/err.h"

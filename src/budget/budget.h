@@ -1,8 +1,8 @@
 /* How much a run may use: one group of processes with limits, whatever the host's cgroup version.
  *
  * A budget is created empty with its limits set and read back, then processes are put into it
- * (budget_attach) or born in it (budget_clone_fd, v2 only). The keeper is never inside. The group is
- * PARENT/ID, and PARENT ("cupel" by default) carries the aggregate cap of all runs.
+ * (ops->attach) or born in it (ops->clone_fd, v2 only). The keeper is never inside. The group is
+ * PARENT/NAME, and PARENT ("cupel" by default) carries the aggregate cap of all runs.
  *
  * cgroup1.c: controllers memory, cpu, cpuacct, pids (and blkio for accounting where present), each at its
  * own mount point found in /proc/self/mountinfo. cgroup2.c: the unified tree; scope.c asks systemd for a
@@ -73,7 +73,7 @@ struct budget_ops {
 	int (*kill_all)(struct budget *, uint64_t wait_ns, struct err *);
 	/* Values set, read back from the kernel; returns how many. The order is fixed. */
 	int (*receipt)(struct budget *, struct budget_value ret[BUDGET_VALUES_MAX]);
-	/* The group's path for records: "cupel/ID". */
+	/* The group's path for records: "cupel/NAME". */
 	const char *(*path)(struct budget *);
 	/* Removes the (empty) group; 0 if it is already gone. */
 	int (*remove)(struct budget *, struct err *);
@@ -83,7 +83,7 @@ struct budget_ops {
 
 /* What the caller wants of the host. */
 struct budget_request {
-	const char *id;
+	const char *id; /* the group's name below the parent: the run's id with a tag of its home */
 	const char *parent;                                /* config cgroup_parent */
 	int manager;                                       /* enum cgroup_manager */
 	const struct limits *limits;                       /* memory, cpus, pids are set here */

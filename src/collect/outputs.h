@@ -33,7 +33,7 @@ struct manifest {
 	uint64_t bytes;
 	char *missing; /* owned; the first required pattern that matched no collected file, or NULL; not judged when over_cap */
 	char *damaged; /* owned; the first output that the disk lost, or NULL */
-	bool over_cap; /* a cap was passed: what was taken before it is listed and committed as partial, nothing after it was looked at */
+	bool over_cap; /* a cap was passed: what was taken before it is listed and committed all the same, nothing after it was looked at */
 };
 #define OUTPUT_REFUSED_MAX 100
 #define OUTPUT_DEPTH_MAX   128  /* directories below the working directory */

@@ -1,4 +1,4 @@
-/* Watches a box from its go to its end, and ends it when a limit or a person says so. Between keeper.c and watch.c. */
+/* Watches a box from its go to its end, and ends it when a limit or a person says so. */
 #pragma once
 
 #include <stdbool.h>

@@ -15,7 +15,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -76,10 +75,7 @@ struct box_msg {
 		struct err err;         /* BOX_MSG_ERROR */
 		struct box_facts facts; /* BOX_MSG_READY */
 		int exec_errno;         /* BOX_MSG_EXEC_FAILED */
-		struct {
-			int status; /* as from waitpid */
-			struct rusage usage;
-		} exited; /* BOX_MSG_EXITED */
+		int exited;             /* BOX_MSG_EXITED: the status as from waitpid */
 	};
 };
 

@@ -108,7 +108,7 @@ static void reap(int control_fd, pid_t main_pid)
 {
 	struct box_msg msg = { .kind = BOX_MSG_EXITED };
 	for (;;) {
-		pid_t pid = wait4(-1, &msg.exited.status, WNOHANG, &msg.exited.usage);
+		pid_t pid = waitpid(-1, &msg.exited, WNOHANG);
 		if (pid <= 0)
 			return;
 		if (pid == main_pid) {

@@ -47,8 +47,8 @@ static int create_v2(const struct hierarchies *host, const struct budget_request
 	if (!wants_systemd(request))
 		return cgroup2_create(host, request, ret, err);
 	if (!scope_host_has_systemd())
-		return err_layer(
-			err, "memory,cpu,pids",
+		return err_set(
+			err, ERR_HOST, EOPNOTSUPP,
 			"cgroup.manager is systemd, but systemd is not running here. Remedy: "
 			"cgroup.manager: auto");
 	if (strchr(request->parent, '/'))
@@ -57,7 +57,8 @@ static int create_v2(const struct hierarchies *host, const struct budget_request
 	return scope_create(host, request, ret, err);
 }
 
-/* A tree that is there and cannot be used: the limits are refused, or done without if all of them may be missing. */
+/* A tree that is there and cannot be used: the limits are refused, each that may not be missing by its name (unless the failure
+ * names one itself), or done without if all of them may be missing. */
 static int without_tree(const struct budget_request *request, const struct err *why,
 			struct budget **ret, struct err *err)
 {
@@ -69,6 +70,8 @@ static int without_tree(const struct budget_request *request, const struct err *
 			*err = *why;
 		return -why->code;
 	}
+	if (strstr(why->text, "Remedy"))
+		return err_layer(err, limiter_names(refused), "%s", why->text);
 	return err_layer(err, limiter_names(refused), "%s. Remedy: %s", why->text,
 			 why->code == EROFS ? GROUPS_READ_ONLY : "let this user make groups there");
 }

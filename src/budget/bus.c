@@ -17,11 +17,10 @@ static bool bus_load(struct bus *b, struct err *err)
 {
 	b->library = dlopen("libsystemd.so.0", RTLD_NOW | RTLD_LOCAL);
 	if (!b->library) {
-		(void)err_layer(
-			err, "memory,cpu,pids",
-			"systemd owns the cgroup tree, and libsystemd.so.0 cannot be loaded "
-			"(%s). Remedy: apt-get install libsystemd0",
-			dlerror());
+		(void)err_set(err, ERR_HOST, EOPNOTSUPP,
+			      "systemd owns the cgroup tree, and libsystemd.so.0 cannot be loaded "
+			      "(%s). Remedy: apt-get install libsystemd0",
+			      dlerror());
 		return false;
 	}
 	/* POSIX gives data and function pointers one size; the copy says so to the compiler. */
@@ -29,8 +28,8 @@ static bool bus_load(struct bus *b, struct err *err)
 	do {                                                                                       \
 		void *symbol = dlsym(b->library, "sd_bus_" #name);                                 \
 		if (!symbol) {                                                                     \
-			(void)err_layer(err, "memory,cpu,pids",                                    \
-					"libsystemd.so.0 has no sd_bus_" #name);                   \
+			(void)err_set(err, ERR_HOST, EOPNOTSUPP,                                   \
+				      "libsystemd.so.0 has no sd_bus_" #name);                     \
 			return false;                                                              \
 		}                                                                                  \
 		memcpy(&b->name, &symbol, sizeof(symbol));                                         \
@@ -66,8 +65,8 @@ int bus_open(struct bus *ret, struct err *err)
 			r = open_user_by_path(&b);
 	}
 	if (r < 0)
-		return err_layer(
-			err, "memory,cpu,pids",
+		return err_set(
+			err, ERR_HOST, EOPNOTSUPP,
 			"systemd owns the cgroup tree, and its bus does not answer: %s. Remedy: %s",
 			strerror(-r),
 			geteuid() == 0 ? "apt-get install dbus && systemctl start dbus"

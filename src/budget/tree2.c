@@ -51,13 +51,15 @@ int cgroup2_enable(int dir_fd, unsigned wanted, unsigned *ret_enabled, struct er
 	return 0;
 }
 
-/* The exact commands that give a user a place for his runs. */
+/* The exact commands that give a user a place for his runs; errno says why he has none. */
 static int not_delegated(const struct hierarchy *v2, const char *what, struct err *err)
 {
 	unsigned uid = (unsigned)geteuid();
 	const char *m = v2->mount;
-	return err_layer(
-		err, limiter_names(LIMITER_ALL),
+	if (errno == EROFS)
+		return err_set(err, ERR_HOST, EROFS, "%s in %s", what, m);
+	return err_set(
+		err, ERR_HOST, EACCES,
 		"%s, and no part of the cgroup tree is delegated to this user. Remedy, as root: "
 		"echo '+memory +cpu +pids' >%s/cgroup.subtree_control; "
 		"mkdir -p %s/u%u/shell %s/u%u/cupel; "
@@ -88,6 +90,7 @@ static int check_delegation(const struct hierarchy *v2, const char *parent, stru
 		return 0;
 	CLEANUP_FREE char *own = hierarchy_own_path(v2);
 	CLEANUP_FREE char *target = xasprintf("/%s", parent);
+	errno = 0;
 	if (!own)
 		return not_delegated(v2, "this process's group is outside the mounted tree", err);
 	CLEANUP_FREE char *common = xstrndup(own, common_length(own, target));

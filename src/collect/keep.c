@@ -12,20 +12,20 @@
 #include "collect/entry.h"
 #include "collect/outputs.h"
 
-struct keeping {
+struct kept_copy {
 	struct rights rights;
 	char *buffer; /* owned; COPY_BUFFER_SIZE */
 	uint64_t files;
 	uint64_t entries;
 };
 
-static void keeping_release(struct keeping *k)
+static void keeping_release(struct kept_copy *k)
 {
 	rights_release(&k->rights);
 	free(k->buffer);
 }
 
-static int keep_link(struct keeping *k, int from_fd, int to_fd, const char *name)
+static int keep_link(struct kept_copy *k, int from_fd, int to_fd, const char *name)
 {
 	char target[PATH_MAX];
 	ssize_t n;
@@ -45,7 +45,7 @@ static int keep_link(struct keeping *k, int from_fd, int to_fd, const char *name
 	return 0;
 }
 
-static int keep_file(struct keeping *k, const struct entry *e, int to_fd, const char *name)
+static int keep_file(struct kept_copy *k, const struct entry *e, int to_fd, const char *name)
 {
 	mode_t mode = (e->st.st_mode & 0755) | 0600;
 	CLEANUP_FD int fd =
@@ -65,9 +65,9 @@ static int keep_file(struct keeping *k, const struct entry *e, int to_fd, const 
 	return r == -EFBIG ? 0 : r;
 }
 
-static int keep_dir(struct keeping *k, DIR *from, int to_fd, unsigned depth);
+static int keep_dir(struct kept_copy *k, DIR *from, int to_fd, unsigned depth);
 
-static int keep_below(struct keeping *k, struct entry *e, int to_fd, const char *name,
+static int keep_below(struct kept_copy *k, struct entry *e, int to_fd, const char *name,
 		      unsigned depth)
 {
 	CLEANUP_DIR DIR *dir = entry_list(take_fd(&e->fd));
@@ -79,7 +79,7 @@ static int keep_below(struct keeping *k, struct entry *e, int to_fd, const char 
 	return depth < OUTPUT_DEPTH_MAX ? keep_dir(k, dir, fd, depth + 1) : 0;
 }
 
-static int keep_dir(struct keeping *k, DIR *from, int to_fd, unsigned depth)
+static int keep_dir(struct kept_copy *k, DIR *from, int to_fd, unsigned depth)
 {
 	const struct dirent *d;
 	while ((d = entry_next(from)) != NULL && k->entries++ < OUTPUT_ENTRIES_MAX) {
@@ -101,7 +101,7 @@ int outputs_keep(int work_fd, int dest_fd, uid_t uid, gid_t gid, uint64_t *ret_f
 		 struct err *err)
 {
 	CLEANUP(keeping_release)
-	struct keeping k = { .buffer = xmalloc(COPY_BUFFER_SIZE) };
+	struct kept_copy k = { .buffer = xmalloc(COPY_BUFFER_SIZE) };
 	int r = rights_init(&k.rights, uid, gid, err);
 	if (r < 0)
 		return r;

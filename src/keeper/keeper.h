@@ -23,9 +23,9 @@ struct keeper_request {
 
 /* What the keeper says while the run goes on, each a packet. */
 enum keeper_msg_kind {
+	KEEPER_MSG_NONE,    /* never sent: no word yet */
 	KEEPER_MSG_REFUSED, /* err: nothing was recorded, nothing was started */
-	KEEPER_MSG_STARTED,
-	KEEPER_MSG_LOG, /* more in stdout.log or stderr.log */
+	KEEPER_MSG_LOG,     /* more in stdout.log or stderr.log */
 	KEEPER_MSG_SAMPLE,
 	KEEPER_MSG_ENDED,      /* verdict.json is there */
 	KEEPER_MSG_UNRECORDED, /* err: the run is over, but its verdict could not be written; the next command records it as lost */

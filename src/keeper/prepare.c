@@ -150,12 +150,7 @@ static int go(struct keeper_state *s, struct err *err)
 	if (k->q->analysis->warn_signal && l->at[LIMIT_WARN].value &&
 	    l->at[LIMIT_WARN].value < l->at[LIMIT_TIME].value)
 		k->warn_at = k->end_at - l->at[LIMIT_WARN].value;
-	r = launch_go(&k->box, err);
-	if (r < 0)
-		return r;
-	struct keeper_msg msg = { .kind = KEEPER_MSG_STARTED };
-	keeper_say(k, &msg);
-	return 0;
+	return launch_go(&k->box, err);
 }
 
 /* What was asked for is on record before anything is made for it. */

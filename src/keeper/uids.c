@@ -3,8 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -35,11 +34,13 @@ static bool is_mapped(uid_t uid)
 	char text[4096];
 	if (fs_read_small(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) < 0)
 		return true;
-	for (const char *line = text; line;
-	     line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
-		unsigned inside, outside, count;
-		if (sscanf(line, "%u %u %u", &inside, &outside, &count) == 3 && uid >= inside &&
-		    uid - inside < count)
+	for (char *at = text, *end; *at; at = end) {
+		unsigned long inside = strtoul(at, &end, 10);
+		(void)strtoul(end, &end, 10);
+		unsigned long count = strtoul(end, &end, 10);
+		if (end == at)
+			break;
+		if (uid >= inside && uid - inside < count)
 			return true;
 	}
 	return false;

@@ -330,6 +330,7 @@ static json_t *usage_json(const struct ending *e)
 		{ "memory_anon_peak_bytes", u->mem_anon_bytes },
 		{ "memory_file_peak_bytes", u->mem_file_bytes },
 		{ "memory_shmem_peak_bytes", u->mem_shmem_bytes },
+		{ "memory_kernel_peak_bytes", u->mem_kernel_bytes },
 		{ "pids_peak", u->pids_peak },
 		{ "io_read_bytes", u->io_read_bytes },
 		{ "io_write_bytes", u->io_write_bytes },

@@ -37,7 +37,8 @@ static void kill_box(struct keeping *k)
 				   json_pack("{s:o}", "error", json_text(err.text)), NULL);
 }
 
-void watch_stop(struct keeping *k, enum stop stop)
+/* Notes why the box is ended (the first reason stays) and asks it to end, or kills it. */
+static void watch_stop(struct keeping *k, enum stop stop)
 {
 	bool again = k->ending.stop != STOP_NONE;
 	uint64_t now = clock_monotonic_ns();
@@ -71,6 +72,7 @@ void watch_note_usage(struct keeping *k, const struct usage *now)
 	u->mem_anon_bytes = larger(u->mem_anon_bytes, before.mem_anon_bytes);
 	u->mem_file_bytes = larger(u->mem_file_bytes, before.mem_file_bytes);
 	u->mem_shmem_bytes = larger(u->mem_shmem_bytes, before.mem_shmem_bytes);
+	u->mem_kernel_bytes = larger(u->mem_kernel_bytes, before.mem_kernel_bytes);
 	u->mem_peak_bytes = larger(u->mem_peak_bytes, before.mem_peak_bytes);
 	u->pids_peak = larger(u->pids_peak, before.pids_peak);
 }
@@ -184,7 +186,7 @@ static void on_control(struct keeping *k)
 		k->ending.exec_errno = msg.exec_errno;
 	if (msg.kind == BOX_MSG_EXITED) {
 		k->ending.exited = true;
-		k->ending.wait_status = msg.exited.status;
+		k->ending.wait_status = msg.exited;
 		k->ending.wall_ns = clock_monotonic_ns() - k->started_ns;
 	}
 }

@@ -35,6 +35,4 @@ struct keeping {
 void watch(struct keeping *k);
 /* Takes over what was counted, keeping the largest of what is only known while the box lives. */
 void watch_note_usage(struct keeping *k, const struct usage *now);
-/* Notes why the box is ended (the first reason stays) and asks it to end, or kills it. */
-void watch_stop(struct keeping *k, enum stop stop);
 void keeper_say(struct keeping *k, const struct keeper_msg *msg);

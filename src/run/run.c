@@ -251,7 +251,7 @@ int run_local(const struct run_request *request, int *ret_exit_status, struct er
 		.run_fd = -1,
 		.tails = { { "stdout.log", -1, STDOUT_FILENO },
 			   { "stderr.log", -1, STDERR_FILENO } },
-		.last = { .kind = KEEPER_MSG_STARTED },
+		.last = { .kind = KEEPER_MSG_NONE },
 	};
 	int r = record_home(request->config->home, err);
 	if (r >= 0)

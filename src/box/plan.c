@@ -8,7 +8,7 @@
 #include "base/path.h"
 #include "box/plan_parts.h"
 
-#define WORK_DIR_MAX 512 /* with what is put below it, a path must fit into the kernel's 4096 */
+#define WORK_DIR_MAX 900 /* with what is put below it, a path must fit into the kernel's 4096 */
 
 struct step *plan_step(struct plan *p, enum step_kind kind, const char *target, const char *source)
 {

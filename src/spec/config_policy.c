@@ -155,6 +155,8 @@ static bool cgroup_parent_ok(const char *parent)
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 	const char *at = parent;
 
+	if (strstr(parent, ".."))
+		return false;
 	for (;;) {
 		size_t length = strspn(at, allowed);
 		if (length == 0 || length > 128 || at[0] == '.')

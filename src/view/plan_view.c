@@ -37,7 +37,8 @@ static void print_step(const struct step *s)
 	const char *kind = step_kind_name(s->kind);
 	bool elsewhere = s->source && !str_eq(s->source, s->target);
 	if (s->kind == STEP_FILE)
-		printf("  %-7s %s (made, %zu bytes)\n", kind, target, strlen(s->source));
+		printf("  %-7s %s (made, %zu bytes)\n", kind, target,
+		       s->source ? strlen(s->source) : 0);
 	else if (s->kind == STEP_TMPFS)
 		printf("  %-7s %s (%llu KiB, counted as memory)\n", kind, target,
 		       (unsigned long long)(s->size_bytes >> 10));

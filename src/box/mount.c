@@ -87,22 +87,32 @@ static int new_mount(const char *type, const char *const options[][2], unsigned 
 	return fd < 0 ? -errno : fd;
 }
 
-static int open_source(const char *path)
+/* What a step names on the host, without following any link. */
+static int open_source(const char *path, struct stat *ret_st)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
 	};
-	long fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
-	return fd < 0 ? -errno : (int)fd;
+	CLEANUP_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	if (fd < 0 || fstat(fd, ret_st) < 0)
+		return -errno;
+	return take_fd(&fd);
 }
 
-/* A copy of the source's mount, with everything mounted below it. */
-static int clone_source(int source_fd, unsigned flags)
+/* A copy of the source's mount on the target, which is made as the source is. `flags`: AT_RECURSIVE, or 0 for the one mount alone. */
+static int place_source(const struct root *root, int source_fd, const struct step *s,
+			uint64_t attributes, unsigned flags)
 {
-	int fd = open_tree(source_fd, "",
-			   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | flags);
-	return fd < 0 ? -errno : fd;
+	struct stat st;
+	CLEANUP_FD int fd = open_tree(source_fd, "",
+				      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | flags);
+	if (fd < 0 || fstat(source_fd, &st) < 0)
+		return -errno;
+	int r = set_attributes(fd, attributes, flags);
+	if (r >= 0)
+		r = make_target(root->root_fd, relative(s->target), S_ISDIR(st.st_mode));
+	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
 }
 
 /* A copy of a mount of the box itself, with its attributes, over a file or directory. */
@@ -162,61 +172,37 @@ static int do_tmpfs(struct root *root, const struct step *s)
 static int do_bind(const struct root *root, const struct step *s)
 {
 	struct stat st;
-	CLEANUP_FD int source_fd = open_source(s->source);
-	if (source_fd < 0)
-		return source_fd;
-	if (fstat(source_fd, &st) < 0)
-		return -errno;
-	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-		return -EINVAL;
-	CLEANUP_FD int fd = clone_source(source_fd, AT_RECURSIVE);
-	if (fd < 0)
-		return fd;
 	uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
 			      (s->writable ? 0 : MOUNT_ATTR_RDONLY);
-	int r = set_attributes(fd, attributes, AT_RECURSIVE);
-	if (r >= 0)
-		r = make_target(root->root_fd, relative(s->target), S_ISDIR(st.st_mode));
-	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
+	CLEANUP_FD int fd = open_source(s->source, &st);
+	if (fd < 0)
+		return fd;
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return -EINVAL;
+	return place_source(root, fd, s, attributes, AT_RECURSIVE);
 }
 
 static int do_work(const struct root *root, const struct step *s, const struct root_request *q)
 {
 	struct stat st;
-	CLEANUP_FD int source_fd = open_source(s->source);
-	if (source_fd < 0)
-		return source_fd;
-	if (fstat(source_fd, &st) < 0)
-		return -errno;
-	if (st.st_dev != q->work_dev || st.st_ino != q->work_ino)
-		return -ESTALE; /* the path leads somewhere else than to what the keeper made */
-	CLEANUP_FD int fd = clone_source(source_fd, 0);
+	CLEANUP_FD int fd = open_source(s->source, &st);
 	if (fd < 0)
 		return fd;
-	int r = set_attributes(fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0);
-	if (r >= 0)
-		r = make_target(root->root_fd, relative(s->target), true);
-	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
+	if (st.st_dev != q->work_dev || st.st_ino != q->work_ino)
+		return -ESTALE; /* the path leads somewhere else than to what the keeper made */
+	return place_source(root, fd, s, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0);
 }
 
 static int do_device(const struct root *root, const struct step *s)
 {
 	struct stat st;
-	CLEANUP_FD int source_fd = open_source(s->source);
-	if (source_fd < 0)
-		return source_fd;
-	if (fstat(source_fd, &st) < 0)
-		return -errno;
+	CLEANUP_FD int fd = open_source(s->source, &st);
+	if (fd < 0)
+		return fd;
 	/* Memory devices have major 1; anything else under such a name was put there by someone. */
 	if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != 1)
 		return -ENODEV;
-	CLEANUP_FD int fd = clone_source(source_fd, 0);
-	if (fd < 0)
-		return fd;
-	int r = set_attributes(fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
-	if (r >= 0)
-		r = make_target(root->root_fd, relative(s->target), false);
-	return r < 0 ? r : attach(fd, root->root_fd, relative(s->target));
+	return place_source(root, fd, s, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
 }
 
 static int do_proc(struct root *root, const struct step *s)

@@ -16,31 +16,7 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "base/path.h"
-
-struct place {
-	char path[32];
-	int fd;
-};
-
-static int set_up(void **state)
-{
-	static struct place p;
-
-	memcpy(p.path, "/tmp/test-fs-XXXXXX", 20);
-	if (!mkdtemp(p.path))
-		return -1;
-	p.fd = open(p.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	*state = &p;
-	return p.fd < 0 ? -1 : 0;
-}
-
-static int tear_down(void **state)
-{
-	struct place *p = *state;
-
-	(void)close(p->fd);
-	return fs_remove_tree(AT_FDCWD, p->path, NULL, NULL);
-}
+#include "place.h"
 
 static void put(int dir_fd, const char *name, const char *text)
 {
@@ -229,14 +205,17 @@ static void dirs_are_made(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(beneath_stays_beneath, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(reads_are_capped, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(only_regular_files_are_read, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(small_values, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(atomic_write_replaces_whole, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(atomic_write_leaves_nothing_on_failure, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(dirs_are_made, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(beneath_stays_beneath, place_set_up,
+						place_tear_down),
+		cmocka_unit_test_setup_teardown(reads_are_capped, place_set_up, place_tear_down),
+		cmocka_unit_test_setup_teardown(only_regular_files_are_read, place_set_up,
+						place_tear_down),
+		cmocka_unit_test_setup_teardown(small_values, place_set_up, place_tear_down),
+		cmocka_unit_test_setup_teardown(atomic_write_replaces_whole, place_set_up,
+						place_tear_down),
+		cmocka_unit_test_setup_teardown(atomic_write_leaves_nothing_on_failure,
+						place_set_up, place_tear_down),
+		cmocka_unit_test_setup_teardown(dirs_are_made, place_set_up, place_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

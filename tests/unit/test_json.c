@@ -12,31 +12,7 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "base/json.h"
-
-struct place {
-	char path[32];
-	int fd;
-};
-
-static int set_up(void **state)
-{
-	static struct place p;
-
-	memcpy(p.path, "/tmp/test-json-XXXXXX", 22);
-	if (!mkdtemp(p.path))
-		return -1;
-	p.fd = open(p.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	*state = &p;
-	return p.fd < 0 ? -1 : 0;
-}
-
-static int tear_down(void **state)
-{
-	struct place *p = *state;
-
-	(void)close(p->fd);
-	return fs_remove_tree(AT_FDCWD, p->path, NULL, NULL);
-}
+#include "place.h"
 
 static void text_is_never_lost(void **state)
 {
@@ -122,9 +98,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_is_never_lost),
 		cmocka_unit_test(big_numbers_are_clamped),
-		cmocka_unit_test_setup_teardown(written_and_read, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(mistakes_are_placed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(size_and_absence, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(written_and_read, place_set_up, place_tear_down),
+		cmocka_unit_test_setup_teardown(mistakes_are_placed, place_set_up, place_tear_down),
+		cmocka_unit_test_setup_teardown(size_and_absence, place_set_up, place_tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

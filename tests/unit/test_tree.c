@@ -18,33 +18,9 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "place.h"
 
 #define NOBODY 65534
-
-struct place {
-	char path[32];
-	int fd;
-};
-
-static int set_up(void **state)
-{
-	static struct place p;
-
-	memcpy(p.path, "/tmp/test-tree-XXXXXX", 22);
-	if (!mkdtemp(p.path))
-		return -1;
-	p.fd = open(p.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	*state = &p;
-	return p.fd < 0 ? -1 : 0;
-}
-
-static int tear_down(void **state)
-{
-	struct place *p = *state;
-
-	(void)close(p->fd);
-	return fs_remove_tree(AT_FDCWD, p->path, NULL, NULL);
-}
 
 static void put(int dir_fd, const char *name, size_t size)
 {
@@ -493,7 +469,7 @@ static void tree_that_changes(void **state)
 	assert_true(there(AT_FDCWD, "/etc/passwd"));
 }
 
-#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, place_set_up, place_tear_down)
 
 int main(void)
 {

@@ -11,7 +11,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-CUPEL = os.environ.get("CUPEL", str(ROOT / "build/cupel"))
+BUILD = os.environ.get("CUPEL_BUILD", str(ROOT / "build"))
+CUPEL = os.environ.get("CUPEL", f"{BUILD}/cupel")
 PAGES = sorted(path.name.removesuffix(".scd") for path in (DOCS / "man").glob("*.scd"))
 PAGE_OF = {"run": "cupel-run.1", "plan": "cupel-plan.1", "config": "cupel-config.1",
            "list": "cupel-list.1", "show": "cupel-list.1", "logs": "cupel-list.1",

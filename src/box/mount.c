@@ -171,7 +171,7 @@ static int do_tmpfs(struct root *root, const struct step *s)
 
 static int do_bind(const struct root *root, const struct step *s)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
 			      (s->writable ? 0 : MOUNT_ATTR_RDONLY);
 	CLEANUP_FD int fd = open_source(s->source, &st);
@@ -184,7 +184,7 @@ static int do_bind(const struct root *root, const struct step *s)
 
 static int do_work(const struct root *root, const struct step *s, const struct root_request *q)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	CLEANUP_FD int fd = open_source(s->source, &st);
 	if (fd < 0)
 		return fd;
@@ -195,7 +195,7 @@ static int do_work(const struct root *root, const struct step *s, const struct r
 
 static int do_device(const struct root *root, const struct step *s)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	CLEANUP_FD int fd = open_source(s->source, &st);
 	if (fd < 0)
 		return fd;

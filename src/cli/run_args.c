@@ -113,6 +113,8 @@ static int set_missing(void *target, const struct option_row *row, const char *v
 		       struct err *err)
 {
 	struct analysis *a = &((struct run_args *)target)->said;
+	if (!*value)
+		return err_caller(err, "--%s is empty: name a layer", row->name);
 	while (*value) { /* one or several, with commas */
 		size_t n = strcspn(value, ",");
 		CLEANUP_FREE char *layer = xstrndup(value, n);

@@ -98,17 +98,21 @@ static void drop_entry(const struct record *r, const char *run)
 }
 
 /* An entry is made, locked and given its directory, or looked at by a sweep, by one process at a time: a sweep that locked an entry
- * which is just being made would look like a run under the same id. The gate is held for microseconds, and until *ret_fd is closed. */
-static int gate_pass(int home_fd, int *ret_fd)
+ * which is just being made would look like a run under the same id. Opens the home; the gate is held for microseconds, and until
+ * *ret_fd is closed. */
+static int gate_pass(struct record *r, const char *home, int *ret_fd, struct err *err)
 {
+	r->home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (r->home_fd < 0)
+		return err_errno(err, "open %s", home);
 	CLEANUP_FD int fd =
-		fs_open_beneath(home_fd, "active.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return fd;
-	int r = lock_wait(fd);
-	if (r >= 0)
-		*ret_fd = take_fd(&fd);
-	return r;
+		fs_open_beneath(r->home_fd, "active.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int e = fd < 0 ? fd : lock_wait(fd);
+	if (e < 0)
+		return err_set(err, ERR_HOST, -e, "lock %s/active.lock: %s", home,
+			       strerrordesc_np(-e));
+	*ret_fd = take_fd(&fd);
+	return 0;
 }
 
 static int claim(struct record *r, const char *home, const struct record_traces *traces,
@@ -116,13 +120,9 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 {
 	CLEANUP_FREE char *run = xasprintf("runs/%s", r->id);
 	CLEANUP_FD int gate_fd = -1;
-	r->home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (r->home_fd < 0)
-		return err_errno(err, "open %s", home);
-	int e = gate_pass(r->home_fd, &gate_fd);
+	int e = gate_pass(r, home, &gate_fd, err);
 	if (e < 0)
-		return err_set(err, ERR_HOST, -e, "lock %s/active.lock: %s", home,
-			       strerrordesc_np(-e));
+		return e;
 	e = lock_active(r->home_fd, r->id, O_CREAT, &r->active_fd);
 	if (e == -EAGAIN)
 		return err_set(err, ERR_CALLER, EEXIST,
@@ -201,13 +201,9 @@ static int adopt(struct record *r, const char *home, struct err *err)
 {
 	CLEANUP_FREE char *run = xasprintf("runs/%s", r->id);
 	CLEANUP_FD int gate_fd = -1;
-	r->home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (r->home_fd < 0)
-		return err_errno(err, "open %s", home);
-	int e = gate_pass(r->home_fd, &gate_fd);
+	int e = gate_pass(r, home, &gate_fd, err);
 	if (e < 0)
-		return err_set(err, ERR_HOST, -e, "lock %s/active.lock: %s", home,
-			       strerrordesc_np(-e));
+		return e;
 	e = lock_active(r->home_fd, r->id, O_CREAT, &r->active_fd);
 	if (e < 0)
 		return e;

@@ -336,3 +336,8 @@ def test_no_word_of_an_analysis_reaches_the_terminal_as_a_command(root):
         _, out, err = root.call(root.binary, *command)
         assert "owned" in out + err
         assert "\x1b" not in out + err and "\x07" not in out + err
+
+
+def test_an_empty_layer_is_no_layer(root):
+    status, _, err = root.call(root.binary, "plan", "--allow-missing", "", "--", "true")
+    assert status == 2 and "--allow-missing is empty" in err

@@ -187,7 +187,8 @@ static int temp_open(struct temp *t, mode_t mode)
 }
 
 /* Negative errno; the name holds the new content only if all of it is on disk. */
-static int write_atomic(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode)
+static int write_atomic(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode,
+			int (*ready)(void *data), void *data)
 {
 	CLEANUP(temp_release) struct temp t = { .dir_fd = dir_fd, .fd = -1 };
 
@@ -199,25 +200,34 @@ static int write_atomic(int dir_fd, const char *name, const void *bytes, size_t 
 		return r;
 	if (fsync(t.fd) < 0)
 		return -errno;
+	r = ready ? ready(data) : 0;
+	if (r < 0)
+		return r;
 	if (renameat(dir_fd, t.name, dir_fd, name) < 0)
 		return -errno;
 	t.name[0] = '\0';
 	return fsync(dir_fd) < 0 ? -errno : 0;
 }
 
-int fs_write_atomic(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode,
-		    struct err *err)
+int fs_write_atomic_when(int dir_fd, const char *name, const void *bytes, size_t length,
+			 mode_t mode, int (*ready)(void *data), void *data, struct err *err)
 {
 	const char *last = NULL;
 
 	/* Opened again even for a plain name: fsync does not take an O_PATH descriptor. */
 	CLEANUP_FD int fd = fs_open_parent(dir_fd, name, &last);
-	int r = fd < 0 ? fd : write_atomic(fd, last, bytes, length, mode);
+	int r = fd < 0 ? fd : write_atomic(fd, last, bytes, length, mode, ready, data);
 	if (r < 0) {
 		errno = -r;
 		return err_errno(err, "write '%s'", name);
 	}
 	return 0;
+}
+
+int fs_write_atomic(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode,
+		    struct err *err)
+{
+	return fs_write_atomic_when(dir_fd, name, bytes, length, mode, NULL, NULL, err);
 }
 
 int fs_write_all(int fd, const void *bytes, size_t length)

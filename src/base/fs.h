@@ -33,6 +33,10 @@ int fs_write_small(int dir_fd, const char *name, const char *text);
 /* Writes temp, fsync, rename, fsync of the directory: the name holds the old content or the new one. */
 int fs_write_atomic(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode,
 		    struct err *err);
+/* The same, where something else must be durable too before the name changes: `ready` is asked last, and its negative errno leaves the
+ * name as it was. */
+int fs_write_atomic_when(int dir_fd, const char *name, const void *bytes, size_t length,
+			 mode_t mode, int (*ready)(void *data), void *data, struct err *err);
 /* write(2) until done or error. */
 int fs_write_all(int fd, const void *bytes, size_t length);
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -46,6 +47,51 @@ ssize_t proc_recv(int socket_fd, void *msg, size_t room, int flags)
 	do
 		n = recv(socket_fd, msg, room, flags);
 	while (n < 0 && (errno == ECONNRESET || errno == EINTR));
+	return n;
+}
+
+int proc_send_fd(int socket_fd, const void *msg, size_t length, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec part = { .iov_base = (void *)msg, .iov_len = length };
+	struct msghdr packet = { .msg_iov = &part, .msg_iovlen = 1 };
+	if (fd >= 0) {
+		packet.msg_control = &control;
+		packet.msg_controllen = sizeof control;
+		control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+						   .cmsg_type = SCM_RIGHTS,
+						   .cmsg_len = CMSG_LEN(sizeof fd) };
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+	}
+	ssize_t n;
+	do
+		n = sendmsg(socket_fd, &packet, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n == (ssize_t)length ? 0 : -EIO;
+}
+
+ssize_t proc_recv_fd(int socket_fd, void *msg, size_t room, int *ret_fd)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec part = { .iov_base = msg, .iov_len = room };
+	struct msghdr packet = { .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof control };
+	ssize_t n;
+	*ret_fd = -1;
+	do
+		n = recvmsg(socket_fd, &packet, MSG_CMSG_CLOEXEC);
+	while (n < 0 && (errno == ECONNRESET || errno == EINTR));
+	const struct cmsghdr *header = n < 0 ? NULL : CMSG_FIRSTHDR(&packet);
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(header), sizeof *ret_fd);
 	return n;
 }
 

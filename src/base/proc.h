@@ -10,5 +10,9 @@ int proc_wait(int pidfd, int *ret_status);
 /* recv of one message from a process at the other end of a socket, with errno. One that ended with words of ours unread makes the kernel
  * report ECONNRESET first; its own last words come after that, and are what counts. */
 ssize_t proc_recv(int socket_fd, void *msg, size_t room, int flags);
+/* One message with a descriptor beside it (-1: none). Sending: 0 or negative errno. Receiving: as proc_recv; *ret_fd is owned by the
+ * caller, born O_CLOEXEC, -1 if none came. */
+int proc_send_fd(int socket_fd, const void *msg, size_t length, int fd);
+ssize_t proc_recv_fd(int socket_fd, void *msg, size_t room, int *ret_fd);
 /* pidfd of the parent while it is really still our parent `expected`; -ESRCH if it is gone already. */
 int proc_parent_pidfd(pid_t expected);

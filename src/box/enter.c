@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/proc.h"
 #include "box/caps.h"
 #include "box/landlock.h"
 #include "box/mount.h"
@@ -49,7 +50,32 @@ static _Noreturn void fail(int control_fd, const struct err *err)
 	_exit(1);
 }
 
-/* First of all: standard streams on 0, 1, 2, the control socket on 3, nothing else of the keeper's. With the keeper's own end of that
+/* A caller's real-time policy or raised priority is not for an analysis, and a group of the cpu controller refuses the former. */
+static int lower_priority(struct err *err)
+{
+	struct sched_param none = { 0 };
+	int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+	if (policy != SCHED_OTHER && policy != SCHED_BATCH && policy != SCHED_IDLE &&
+	    sched_setscheduler(0, SCHED_OTHER, &none) < 0)
+		return err_errno(err, "leave the real-time policy");
+	if (getpriority(PRIO_PROCESS, 0) < 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
+		return err_errno(err, "leave the raised priority");
+	return 0;
+}
+
+/* Before anything else, so that all that follows is counted. */
+static int join_budget(struct entering *s, struct err *err)
+{
+	int r = lower_priority(err);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < s->e->n_join; i++)
+		if (write(s->e->join_fds[i], "0", 1) != 1)
+			return err_errno(err, "join the run's group");
+	return 0;
+}
+
+/* Then: standard streams on 0, 1, 2, the control socket on 3, nothing else of the keeper's. With the keeper's own end of that
  * socket open here too, its death would not be seen, and with its report open, whoever waits for it would wait for this process. */
 static int set_descriptors(struct entering *s, struct err *err)
 {
@@ -104,13 +130,23 @@ static int map_first_user(struct entering *s, struct err *err)
 	return userns_map_self(proc_fd, BOX_UID, s->e->uid, BOX_GID, s->e->gid, err);
 }
 
+/* The keeper's word that the working directory is made, perhaps with its mount. */
+static int take_work(void *data, struct root_work *ret, struct err *err)
+{
+	struct box_cmd cmd;
+	int fd = -1;
+	ssize_t n = proc_recv_fd(CONTROL_FD, &cmd, sizeof cmd, &fd);
+	if (n == 0)
+		_exit(1); /* the keeper is gone */
+	if (n != sizeof cmd || cmd.kind != BOX_CMD_WORK)
+		return err_set(err, ERR_HOST, EPROTO, "unexpected word from the keeper");
+	*ret = (struct root_work){ .mount_fd = fd, .dev = cmd.work_dev, .ino = cmd.work_ino };
+	return 0;
+}
+
 static int make_root(struct entering *s, struct err *err)
 {
-	struct root_request request = {
-		.plan = s->e->plan,
-		.work_dev = s->e->work_dev,
-		.work_ino = s->e->work_ino,
-	};
+	struct root_request request = { .plan = s->e->plan, .take_work = take_work };
 	return root_make(&request, &s->root, err);
 }
 
@@ -155,11 +191,6 @@ static int wait_for(int control_fd, enum box_cmd_kind kind, struct err *err)
 	if (n != sizeof cmd || cmd.kind != kind)
 		return err_set(err, ERR_HOST, EPROTO, "unexpected word from the keeper");
 	return 0;
-}
-
-static int wait_attached(struct entering *s, struct err *err)
-{
-	return wait_for(CONTROL_FD, BOX_CMD_ATTACHED, err);
 }
 
 /* The mount namespace belongs to the user namespace in which it was made: the host's as root, the outer one of an ordinary user. The
@@ -249,14 +280,13 @@ static int confine(struct entering *s, struct err *err)
 
 typedef int entering_step(struct entering *, struct err *);
 
-static entering_step *const steps[] = { set_descriptors, wipe_caller,   map_first_user, make_root,
-					make_names,      wait_attached, lock_in,        set_process,
-					close_rest,      confine };
+static entering_step *const steps[] = { join_budget, set_descriptors, wipe_caller, map_first_user,
+					make_root,   make_names,      lock_in,     set_process,
+					close_rest,  confine };
 #define N_STEPS (sizeof steps / sizeof *steps)
-const char *const box_step_names[BOX_STEPS_MAX] = { "descriptors", "wipe",     "user_map",
-						    "root",        "names",    "attached",
-						    "lock_in",     "process",  "close",
-						    "confine",     "read_back" };
+const char *const box_step_names[BOX_STEPS_MAX] = { "join",  "descriptors", "wipe",     "user_map",
+						    "root",  "names",       "lock_in",  "process",
+						    "close", "confine",     "read_back" };
 
 _Noreturn void box_enter(const struct box_entry *e)
 {

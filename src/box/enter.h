@@ -1,9 +1,10 @@
 /* The way into the box, and what is said on the way between the box's init and the keeper.
  *
  *   keeper                              box init (pid 1 of the box, cloned from the keeper)
- *   clone ------------------------->    root, network, host name          (still the host's powers over its own namespaces)
- *   attach to the budget
- *   BOX_CMD_ATTACHED -------------->    uid, user + cgroup namespace, limits, capabilities, Landlock, seccomp
+ *   clone ------------------------->    joins the budget, root              (still the host's powers over its own namespaces)
+ *   makes the working directory
+ *   BOX_CMD_WORK ------------------>    the rest of the root, network, host name,
+ *                                       uid, user + cgroup namespace, limits, capabilities, Landlock, seccomp
  *                <------------------    BOX_MSG_READY with what the kernel says about it
  *   receipt compared with the plan
  *   BOX_CMD_GO -------------------->    fork, exec the analysis
@@ -33,6 +34,7 @@ enum box_ns {
 extern const char
 	*const box_ns_names[BOX_NS_COUNT_]; /* as in /proc/PID/ns; "mnt" is the layer "mount" */
 
+#define BOX_JOIN_MAX  6
 #define BOX_STEPS_MAX 12
 extern const char *const box_step_names[BOX_STEPS_MAX]; /* NULL-terminated if shorter */
 
@@ -79,11 +81,15 @@ struct box_msg {
 	};
 };
 
-enum box_cmd_kind { BOX_CMD_ATTACHED, BOX_CMD_GO, BOX_CMD_SIGNAL_MAIN, BOX_CMD_SIGNAL_ALL };
+enum box_cmd_kind { BOX_CMD_WORK, BOX_CMD_GO, BOX_CMD_SIGNAL_MAIN, BOX_CMD_SIGNAL_ALL };
 
 struct box_cmd {
 	enum box_cmd_kind kind;
 	int signal;
+	/* BOX_CMD_WORK: what the working directory is. A descriptor that comes with it is a copy of its mount, which is attached
+	 * nowhere; without one it is a directory that can be reached by its path. */
+	dev_t work_dev;
+	ino_t work_ino;
 };
 
 struct box_entry {
@@ -98,8 +104,8 @@ struct box_entry {
 	bool has_net_ns; /* or the analysis asked for the host's network and may have it */
 	bool has_ipc_ns;
 	bool has_uts_ns;
-	dev_t work_dev;
-	ino_t work_ino;
+	int join_fds[BOX_JOIN_MAX]; /* borrowed; where init writes "0" to be in its budget */
+	int n_join;
 };
 
 /* Flags for the clone that makes init. */

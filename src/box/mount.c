@@ -182,15 +182,29 @@ static int do_bind(const struct root *root, const struct step *s)
 	return place_source(root, fd, s, attributes, AT_RECURSIVE);
 }
 
-static int do_work(const struct root *root, const struct step *s, const struct root_request *q)
+static int do_work(const struct root *root, const struct step *s, const struct root_request *q,
+		   struct err *err)
 {
 	struct stat st = { 0 };
-	CLEANUP_FD int fd = open_source(s->source, &st);
-	if (fd < 0)
-		return fd;
-	if (st.st_dev != q->work_dev || st.st_ino != q->work_ino)
+	struct root_work work = { .mount_fd = -1 };
+	int r = q->take_work(q->data, &work, err);
+	if (r < 0)
+		return r;
+	CLEANUP_FD int mount_fd = work.mount_fd;
+	CLEANUP_FD int source_fd = mount_fd < 0 ? open_source(s->source, &st) : -1;
+	if (mount_fd < 0 && source_fd < 0)
+		return source_fd;
+	if (mount_fd >= 0 && fstat(mount_fd, &st) < 0)
+		return -errno;
+	if (st.st_dev != work.dev || st.st_ino != work.ino)
 		return -ESTALE; /* the path leads somewhere else than to what the keeper made */
-	return place_source(root, fd, s, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0);
+	uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+	if (mount_fd < 0)
+		return place_source(root, source_fd, s, attributes, 0);
+	r = set_attributes(mount_fd, attributes, 0);
+	if (r >= 0)
+		r = make_target(root->root_fd, relative(s->target), true);
+	return r < 0 ? r : attach(mount_fd, root->root_fd, relative(s->target));
 }
 
 static int do_device(const struct root *root, const struct step *s)
@@ -243,7 +257,8 @@ static int do_seal(const struct root *root, const struct step *s)
 											    : 0;
 }
 
-static int do_step(struct root *root, const struct step *s, const struct root_request *q)
+static int do_step(struct root *root, const struct step *s, const struct root_request *q,
+		   struct err *err)
 {
 	switch (s->kind) {
 	case STEP_TMPFS:
@@ -251,7 +266,7 @@ static int do_step(struct root *root, const struct step *s, const struct root_re
 	case STEP_BIND:
 		return do_bind(root, s);
 	case STEP_WORK:
-		return do_work(root, s, q);
+		return do_work(root, s, q, err);
 	case STEP_PROC:
 		return do_proc(root, s);
 	case STEP_DEVICE:
@@ -317,8 +332,11 @@ int root_make(const struct root_request *request, struct root *ret, struct err *
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < request->plan->n_steps; i++) {
 		const struct step *s = &request->plan->steps[i];
-		r = do_step(&root, s, request);
-		if (r < 0)
+		struct err why = { 0 };
+		r = do_step(&root, s, request, &why);
+		if (r < 0 && why.code && err)
+			*err = why; /* the step has said it all */
+		else if (r < 0)
 			r = step_failed(s, -r, err);
 	}
 	if (r >= 0)

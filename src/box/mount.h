@@ -13,11 +13,18 @@ struct root {
 
 void root_release(struct root *r);
 
-/* What the working directory must be: the keeper's own descriptor tells. */
+/* The working directory, which the keeper makes while the root is made. */
+struct root_work {
+	int mount_fd; /* owned; a mount that is attached nowhere, or -1: to be reached by its path */
+	dev_t dev;    /* what it must be */
+	ino_t ino;
+};
+
 struct root_request {
 	const struct plan *plan;
-	dev_t work_dev;
-	ino_t work_ino;
+	/* Waits for it. */
+	int (*take_work)(void *data, struct root_work *ret, struct err *err);
+	void *data;
 };
 
 /* In a fresh mount namespace: carries out the steps and makes the result the root. Each failure names its step and path. */

@@ -1,7 +1,7 @@
 /* How much a run may use: one group of processes with limits, whatever the host's cgroup version.
  *
- * A budget is created empty with its limits set and read back, then processes are put into it
- * (ops->attach) or born in it (ops->clone_fd, v2 only). The keeper is never inside. The group is
+ * A budget is created empty with its limits set and read back; its first process is born in it (ops->clone_fd, v2) or joins it before
+ * it does anything else (ops->join_fds, v1). The keeper is never inside. The group is
  * PARENT/NAME, and PARENT ("cupel" by default) carries the aggregate cap of all runs.
  *
  * cgroup1.c: controllers memory, cpu, cpuacct, pids (and blkio for accounting where present), each at its
@@ -52,13 +52,15 @@ struct budget_value {
 	char have[64];
 };
 #define BUDGET_VALUES_MAX 12
+#define BUDGET_JOIN_MAX   6
 
 struct budget_ops {
 	const char *name; /* "cgroup1", "cgroup2", "cgroup2-systemd", "none" */
-	/* Puts a process (pid as seen by the caller) into the group. */
-	int (*attach)(struct budget *, pid_t pid, struct err *);
 	/* Directory descriptor for CLONE_INTO_CGROUP, borrowed; -EOPNOTSUPP where there is none. */
 	int (*clone_fd)(struct budget *);
+	/* Descriptors, owned by the caller, to each of which a process with one thread writes "0" to be in the group; how many. A
+	 * thread that moves itself need not wait for a grace period of the kernel, which moving another process may: milliseconds. */
+	int (*join_fds)(struct budget *, int ret_fds[BUDGET_JOIN_MAX], struct err *);
 	int (*read_usage)(struct budget *, struct usage *ret, struct err *);
 	/* Descriptor that turns readable (POLLIN, v1 eventfd) or exceptional (POLLPRI, v2) when the memory limit
 	 * killed something; borrowed; -EOPNOTSUPP where there is none. After a wake-up call read_usage and look at oom_kills.

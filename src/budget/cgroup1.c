@@ -55,18 +55,19 @@ int cgroup1_dir(const struct cgroup1 *g, enum controller c)
 	return -1;
 }
 
-static int cgroup1_attach(struct budget *b, pid_t pid, struct err *err)
+static int cgroup1_join_fds(struct budget *b, int ret_fds[BUDGET_JOIN_MAX], struct err *err)
 {
 	struct cgroup1 *g = (struct cgroup1 *)b;
-	char text[16];
-	(void)snprintf(text, sizeof(text), "%d", (int)pid);
 	for (size_t i = 0; i < g->n; i++) {
-		int r = fs_write_small(g->at[i].dir_fd, "cgroup.procs", text);
-		if (r < 0)
-			return err_set(err, ERR_HOST, -r, "put process %s into group %s: %s", text,
-				       g->path, strerror(-r));
+		ret_fds[i] = openat(g->at[i].dir_fd, "tasks", O_WRONLY | O_CLOEXEC);
+		if (ret_fds[i] >= 0)
+			continue;
+		int r = err_errno(err, "open tasks of group %s", g->path);
+		while (i > 0)
+			cleanup_fd(&ret_fds[--i]);
+		return r;
 	}
-	return 0;
+	return (int)g->n;
 }
 
 static int cgroup1_clone_fd(struct budget *b)
@@ -125,8 +126,8 @@ static int cgroup1_remove(struct budget *b, struct err *err)
 
 static const struct budget_ops cgroup1_ops = {
 	.name = "cgroup1",
-	.attach = cgroup1_attach,
 	.clone_fd = cgroup1_clone_fd,
+	.join_fds = cgroup1_join_fds,
 	.read_usage = cgroup1_read_usage,
 	.oom_fd = cgroup1_oom_fd,
 	.oom_events = cgroup1_oom_events,

@@ -39,15 +39,9 @@ static void cgroup2_abandon(struct cgroup2 **g)
 	*g = NULL;
 }
 
-static int cgroup2_attach(struct budget *b, pid_t pid, struct err *err)
+/* Whoever is to be in the group is born in it. */
+static int cgroup2_join_fds(struct budget *b, int ret_fds[BUDGET_JOIN_MAX], struct err *err)
 {
-	struct cgroup2 *g = (struct cgroup2 *)b;
-	char text[16];
-	(void)snprintf(text, sizeof(text), "%d", (int)pid);
-	int r = fs_write_small(g->dir_fd, "cgroup.procs", text);
-	if (r < 0)
-		return err_set(err, ERR_HOST, -r, "put process %s into group %s: %s", text, g->path,
-			       strerror(-r));
 	return 0;
 }
 
@@ -148,7 +142,7 @@ static int cgroup2_remove(struct budget *b, struct err *err)
 
 #define CGROUP2_OPS(NAME)                                                                          \
 	{                                                                                          \
-		.name = NAME, .attach = cgroup2_attach, .clone_fd = cgroup2_clone_fd,              \
+		.name = NAME, .clone_fd = cgroup2_clone_fd, .join_fds = cgroup2_join_fds,          \
 		.read_usage = cgroup2_read_usage, .oom_fd = cgroup2_oom_fd,                        \
 		.oom_events = cgroup2_oom_events, .oom_ack = cgroup2_oom_ack,                      \
 		.kill_all = cgroup2_kill_all, .receipt = cgroup2_receipt, .path = cgroup2_path,    \

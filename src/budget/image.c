@@ -196,8 +196,12 @@ int image_mount(const struct image_request *request, struct err *err)
 	if (request->limit_bytes > IMAGE_MAX || request->limit_inodes > UINT32_MAX / 2)
 		return err_set(err, ERR_HOST, EFBIG, "larger than an ext4 image can be");
 	uint64_t bytes = image_bytes(request);
-	CLEANUP_FD int template_fd = template_open(
-		request->home, bytes, request->limit_inodes + IMAGE_RESERVED_INODES, err);
+	struct template_request template = { .home = request->home,
+					     .bytes = bytes,
+					     .inodes = request->limit_inodes +
+						       IMAGE_RESERVED_INODES,
+					     .dirs = request->dirs };
+	CLEANUP_FD int template_fd = template_open(&template, err);
 	if (template_fd < 0)
 		return template_fd;
 	CLEANUP_FREE char *dir = xasprintf("%s/tmp", request->home);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 /* Inodes that ext4 keeps for itself, root included; lost+found is removed. */
 #define IMAGE_RESERVED_INODES 10
@@ -12,9 +13,10 @@
 struct image_request {
 	const char *home;
 	uint64_t limit_bytes, limit_inodes;
+	const struct strv *dirs; /* names of directories that it should have, or NULL */
 };
 
-/* A detached mount of a fresh, empty filesystem (nosuid, nodev); the caller owns the descriptor and gives it a place with
+/* A detached mount of a fresh filesystem (nosuid, nodev), empty but for those directories where the template has them; the caller owns the descriptor and gives it a place with
  * move_mount(2). When the last reference goes, the loop device and the bytes go too. Text in err; a negative errno. */
 int image_mount(const struct image_request *request, struct err *err);
 

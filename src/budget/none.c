@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "budget/group.h"
 
-static int none_attach(struct budget *b, pid_t pid, struct err *err)
+static int none_join_fds(struct budget *b, int ret_fds[BUDGET_JOIN_MAX], struct err *err)
 {
 	return 0;
 }
@@ -58,8 +58,8 @@ static void none_free(struct budget *b)
 
 static const struct budget_ops none_ops = {
 	.name = "none",
-	.attach = none_attach,
 	.clone_fd = none_fd,
+	.join_fds = none_join_fds,
 	.read_usage = none_read_usage,
 	.oom_fd = none_fd,
 	.oom_events = none_oom_events,

@@ -75,7 +75,8 @@ static int image_place(const struct scratch_request *request, int dir_fd, struct
 {
 	const struct image_request image = { .home = request->home,
 					     .limit_bytes = request->limit_bytes,
-					     .limit_inodes = request->limit_inodes };
+					     .limit_inodes = request->limit_inodes,
+					     .dirs = request->dirs };
 	CLEANUP_FD int mount_fd = image_mount(&image, err);
 	if (mount_fd < 0)
 		return mount_fd;
@@ -161,15 +162,22 @@ int scratch_create(const struct scratch_request *request, struct scratch *ret, s
 	return 0;
 }
 
-int scratch_mkdir(struct scratch *s, const char *name, mode_t mode, uid_t uid, gid_t gid)
+int scratch_make_dirs(struct scratch *s, const struct scratch_request *request, struct err *err)
 {
-	if (!path_name_ok(name))
-		return -EINVAL;
-	if (mkdirat(s->dir_fd, name, 0700) < 0)
-		return -errno;
-	CLEANUP_FD int fd =
-		openat(s->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : dir_own(fd, uid, gid, mode);
+	const struct strv *dirs = request->dirs;
+	for (size_t i = 0; dirs && i < dirs->n; i++) {
+		const char *name = dirs->v[i];
+		if (!path_name_ok(name))
+			return err_caller(err, "the directory '%s': not a name", name);
+		/* An image has most of them from its template: making one costs more than the rest of a mount. */
+		bool made = mkdirat(s->dir_fd, name, 0755) == 0;
+		if ((!made && !(s->mounted && errno == EEXIST)) ||
+		    (made && fchmodat(s->dir_fd, name, 0755, 0) < 0) ||
+		    fchownat(s->dir_fd, name, request->owner_uid, request->owner_gid,
+			     AT_SYMLINK_NOFOLLOW) < 0)
+			return err_errno(err, "make %s/%s", s->path, name);
+	}
+	return 0;
 }
 
 /* What the image holds; blocks of ext4's own tables are not in f_blocks (statfs(2), bsddf). */
@@ -253,6 +261,18 @@ int scratch_remove(struct scratch *s, struct fs_removed *ret, struct err *err)
 	if (ret)
 		*ret = removed;
 	return r;
+}
+
+int scratch_mount_copy(const struct scratch *s, int *ret_fd, struct err *err)
+{
+	int fd = -1;
+	if (s->mounted) {
+		fd = open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+		if (fd < 0)
+			return err_errno(err, "copy the mount of %s", s->path);
+	}
+	*ret_fd = fd;
+	return 0;
 }
 
 static bool is_mount_root(int fd)

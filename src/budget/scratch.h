@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/str.h"
 
 /* Below this an image is refused (caller): ext4 itself would take most of it. */
 #define SCRATCH_IMAGE_MIN_BYTES (1024 * 1024)
@@ -34,15 +35,18 @@ struct scratch_request {
 	uint64_t limit_bytes, limit_inodes;
 	uid_t owner_uid; /* owner of the directory and of what is made in it */
 	gid_t owner_gid;
-	int mechanism; /* enum disk_mechanism */
-	bool may_miss; /* --allow-missing disk: image falls back to watched */
+	int mechanism;           /* enum disk_mechanism */
+	bool may_miss;           /* --allow-missing disk: image falls back to watched */
+	const struct strv *dirs; /* names of subdirectories, or NULL; see scratch_make_dirs */
 };
 
 /* Makes the directory (0700, owner) with its mechanism. DISK_AUTO: image as root, watched otherwise. A path that exists is a caller
  * error. The image's mechanism failing is err_layer("disk") with the remedy. Nothing is left behind on failure. */
 int scratch_create(const struct scratch_request *request, struct scratch *ret, struct err *err);
-/* A subdirectory of it, with the owner; negative errno. */
-int scratch_mkdir(struct scratch *s, const char *name, mode_t mode, uid_t uid, gid_t gid);
+/* A copy of its mount that is attached nowhere, owned by the caller; -1 where it is a plain directory. */
+int scratch_mount_copy(const struct scratch *s, int *ret_fd, struct err *err);
+/* The subdirectories that were asked for, with their owner. */
+int scratch_make_dirs(struct scratch *s, const struct scratch_request *request, struct err *err);
 
 struct scratch_use {
 	uint64_t bytes, inodes; /* used now */

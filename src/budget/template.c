@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/hash.h"
 #include "base/str.h"
 
 #define FEATURES "^has_journal,^resize_inode,sparse_super2"
@@ -113,19 +114,32 @@ static int mkfs(const char *program, const char *features, const char *path, uin
 	return err_set(err, ERR_HOST, EIO, "%s failed: %s", program, said);
 }
 
-/* lost+found is for repairs that nobody makes here. Without it each run has one thing less to do; where debugfs is absent the run
- * removes it itself. */
-static void drop_lost_found(const char *path)
+static void debugfs(const char *program, const char *command, const char *path, int null_fd)
+{
+	char *const argv[] = { (char *)"debugfs", (char *)"-w", (char *)"-R",
+			       (char *)command,   (char *)path, NULL };
+	(void)run_program(program, argv, null_fd);
+}
+
+/* What each run would otherwise do itself, and does where debugfs is absent: lost+found is for repairs that nobody makes here, and
+ * making directories costs more than the rest of a mount. */
+static void furnish(const char *path, const struct strv *dirs)
 {
 	static const char *const places[] = { "/usr/sbin/debugfs", "/sbin/debugfs" };
-	char *const argv[] = { (char *)"debugfs",          (char *)"-w", (char *)"-R",
-			       (char *)"rmdir lost+found", (char *)path, NULL };
+	const char *program = NULL;
+	for (size_t i = 0; i < 2 && !program; i++)
+		if (access(places[i], X_OK) == 0)
+			program = places[i];
 	CLEANUP_FD int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	for (size_t i = 0; null_fd >= 0 && i < 2; i++)
-		if (access(places[i], X_OK) == 0) {
-			(void)run_program(places[i], argv, null_fd);
-			return;
-		}
+	if (!program || null_fd < 0)
+		return;
+	debugfs(program, "rmdir lost+found", path, null_fd);
+	for (size_t i = 0; dirs && i < dirs->n; i++) {
+		CLEANUP_FREE char *command = xasprintf("mkdir %s", dirs->v[i]);
+		if (strspn(dirs->v[i], "abcdefghijklmnopqrstuvwxyz0123456789_-") ==
+		    strlen(dirs->v[i])) /* its own syntax has quotes */
+			debugfs(program, command, path, null_fd);
+	}
 }
 
 /* e2fsprogs before 1.47 does not know orphan_file, later ones may switch it on by default. */
@@ -171,8 +185,8 @@ static int open_unfinished(int cache_fd, const char *name, char *ret_name, size_
 	return -EBUSY;
 }
 
-static int make(int cache_fd, const char *cache, const char *name, const uint64_t size[2],
-		struct err *err)
+static int make(int cache_fd, const char *cache, const char *name,
+		const struct template_request *request, struct err *err)
 {
 	char temp[128];
 	CLEANUP_FD int fd = open_unfinished(cache_fd, name, temp, sizeof(temp));
@@ -180,11 +194,11 @@ static int make(int cache_fd, const char *cache, const char *name, const uint64_
 		return err_set(err, ERR_HOST, -fd, "make a file in %s: %s", cache, strerror(-fd));
 	CLEANUP_FREE char *path = xasprintf("%s/%s", cache, temp);
 
-	int r = ftruncate(fd, (off_t)size[0]) < 0 ? err_errno(err, "size %s", path) : 0;
+	int r = ftruncate(fd, (off_t)request->bytes) < 0 ? err_errno(err, "size %s", path) : 0;
 	if (r >= 0)
-		r = format(path, size[1], err);
+		r = format(path, request->inodes, err);
 	if (r >= 0)
-		drop_lost_found(path);
+		furnish(path, request->dirs);
 	if (r >= 0 && fsync(fd) < 0)
 		r = err_errno(err, "sync %s", path);
 	if (r >= 0 && renameat(cache_fd, temp, cache_fd, name) < 0)
@@ -210,22 +224,34 @@ void template_sweep(int home_fd)
 	}
 }
 
-int template_open(const char *home, uint64_t bytes, uint64_t inodes, struct err *err)
+/* One for each size and list of directories. */
+static char *template_name(const struct template_request *request)
 {
-	CLEANUP_FREE char *cache = xasprintf("%s/cache", home);
-	CLEANUP_FREE char *name = xasprintf("scratch-%" PRIu64 "-%" PRIu64 ".img", bytes, inodes);
+	char tag[HASH_TAG];
+	CLEANUP_STR struct str dirs = { 0 };
+	for (size_t i = 0; request->dirs && i < request->dirs->n; i++)
+		str_addf(&dirs, "%s/", request->dirs->v[i]);
+	hash_tag(str_text(&dirs), tag);
+	return xasprintf("scratch-%" PRIu64 "-%" PRIu64 "-%s.img", request->bytes, request->inodes,
+			 tag);
+}
+
+int template_open(const struct template_request *request, struct err *err)
+{
+	CLEANUP_FREE char *cache = xasprintf("%s/cache", request->home);
+	CLEANUP_FREE char *name = template_name(request);
 	int r = fs_make_dirs(cache, 0700, err);
 	if (r < 0)
 		return r;
 	CLEANUP_FD int cache_fd = open(cache, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (cache_fd < 0)
 		return err_errno(err, "open %s", cache);
-	int fd = open_checked(cache_fd, name, bytes);
+	int fd = open_checked(cache_fd, name, request->bytes);
 	if (fd == -ENOENT) {
-		r = make(cache_fd, cache, name, (const uint64_t[]){ bytes, inodes }, err);
+		r = make(cache_fd, cache, name, request, err);
 		if (r < 0)
 			return r;
-		fd = open_checked(cache_fd, name, bytes);
+		fd = open_checked(cache_fd, name, request->bytes);
 	}
 	if (fd < 0)
 		return err_set(err, ERR_HOST, -fd,

@@ -4,9 +4,16 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
-/* Opens the template of that many bytes and inodes for reading, making it at first use. Safe against others doing so at the same
- * time. Returns the caller's descriptor. */
-int template_open(const char *home, uint64_t bytes, uint64_t inodes, struct err *err);
+struct template_request {
+	const char *home;
+	uint64_t bytes, inodes;
+	const struct strv *dirs; /* names of directories in it, or NULL */
+};
+
+/* Opens the template for reading, making it at first use. Safe against others doing so at the same time. Returns the caller's
+ * descriptor. Without debugfs (of e2fsprogs) it is made without the directories. */
+int template_open(const struct template_request *request, struct err *err);
 /* Removes what was left of templates whose maker died. Safe beside those that are being made. */
 void template_sweep(int home_fd);

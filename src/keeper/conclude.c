@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/task.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
 
@@ -94,25 +95,54 @@ void keeper_keep(struct keeper_state *s)
 		NULL);
 }
 
-/* Nothing of the run stays on the host but its record. */
-void keeper_clean(struct keeper_state *s)
+struct cleaning {
+	struct keeping *k;
+	int group_result, scratch_result;
+	struct err group_err, scratch_err;
+	struct fs_removed removed;
+};
+
+static void clean(void *data)
 {
-	struct keeping *k = &s->k;
-	struct err err = { 0 };
-	struct fs_removed removed = { 0 };
-	if (k->budget && k->budget->ops->remove(k->budget, &err) < 0)
+	struct cleaning *c = data;
+	struct keeping *k = c->k;
+	if (k->budget)
+		c->group_result = k->budget->ops->remove(k->budget, &c->group_err);
+	if (k->has_scratch)
+		c->scratch_result = scratch_remove(&k->scratch, &c->removed, &c->scratch_err);
+}
+
+static void record_cleaned(const struct cleaning *c)
+{
+	struct keeping *k = c->k;
+	if (c->group_result < 0)
 		(void)record_event(&k->record, "cgroup-remains",
-				   json_pack("{s:o}", "error", json_text(err.text)), NULL);
+				   json_pack("{s:o}", "error", json_text(c->group_err.text)), NULL);
 	if (!k->has_scratch)
 		return;
-	int r = scratch_remove(&k->scratch, &removed, &err);
 	(void)record_event(
 		&k->record, "removed",
 		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "path", json_text(k->q->plan->work_dir),
-			  "files", json_u64(removed.files), "dirs", json_u64(removed.dirs), "bytes",
-			  json_u64(removed.bytes), "remained", json_u64(removed.remained), "error",
-			  r < 0 ? json_text(err.text) : json_null()),
+			  "files", json_u64(c->removed.files), "dirs", json_u64(c->removed.dirs),
+			  "bytes", json_u64(c->removed.bytes), "remained",
+			  json_u64(c->removed.remained), "error",
+			  c->scratch_result < 0 ? json_text(c->scratch_err.text) : json_null()),
 		NULL);
+}
+
+/* Nothing of the run stays on the host but its record, which meanwhile becomes durable. */
+int keeper_clean(struct keeper_state *s, struct err *err)
+{
+	struct keeping *k = &s->k;
+	struct cleaning c = { .k = k };
+	struct task task;
+	task_start(&task, clean, &c);
+	if (k->usage_fd >= 0 && lseek(k->usage_fd, 0, SEEK_END) > 0)
+		record_owe_sync(&k->record, "usage.jsonl", take_fd(&k->usage_fd));
+	int r = record_sync(&k->record, err);
+	task_join(&task);
+	record_cleaned(&c);
+	return r;
 }
 
 int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err)

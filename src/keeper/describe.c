@@ -106,10 +106,12 @@ json_t *describe_end(const struct keeping *k)
 const char *stage_name(enum stage stage)
 {
 	static const char *const names[STAGE_COUNT_] = {
-		[STAGE_CLAIM] = "claim",     [STAGE_SCRATCH] = "scratch", [STAGE_BUDGET] = "budget",
-		[STAGE_BOX] = "box",         [STAGE_RECEIPT] = "receipt", [STAGE_START] = "start",
-		[STAGE_RUN] = "run",         [STAGE_COLLECT] = "collect", [STAGE_CLEAN] = "clean",
-		[STAGE_VERDICT] = "verdict",
+		[STAGE_CLAIM] = "claim",     [STAGE_BUDGET] = "budget",
+		[STAGE_CLONE] = "clone",     [STAGE_RECORD] = "record",
+		[STAGE_SCRATCH] = "scratch", [STAGE_BOX] = "box",
+		[STAGE_RECEIPT] = "receipt", [STAGE_START] = "start",
+		[STAGE_RUN] = "run",         [STAGE_COLLECT] = "collect",
+		[STAGE_CLEAN] = "clean",     [STAGE_VERDICT] = "verdict",
 	};
 	return names[stage];
 }

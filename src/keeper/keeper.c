@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/proc.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
 
@@ -37,7 +36,11 @@ static int claim(struct keeper_state *s, struct err *err)
 	struct record_traces traces = { .work_dir = q->plan->work_dir,
 					.cgroup_parent = q->config->cgroup_parent };
 	s->accepted_real_ns = clock_real_ns();
-	return record_claim(q->config->home, q->id, &traces, &k->record, err);
+	int r = record_claim(q->config->home, q->id, &traces, &k->record, err);
+	if (r >= 0)
+		r = record_event(&k->record, "accepted", describe_caller(), err);
+	stages_mark(&k->stages, STAGE_CLAIM);
+	return r;
 }
 
 /* Is every one of these layers, with commas between them, one that may be missing and was not yet allowed to be? */
@@ -66,10 +69,7 @@ static void run(struct keeper_state *s)
 		k->ending.stop = STOP_SETUP;
 		k->ending.setup = err;
 		k->ending.setup_optional = could_do_without(k, err.layer);
-		if (k->box.pid_fd >= 0) {
-			(void)proc_signal(k->box.pid_fd, SIGKILL);
-			(void)proc_wait(k->box.pid_fd, NULL);
-		}
+		launch_abandon(&k->box);
 	} else {
 		watch(k);
 	}
@@ -80,10 +80,10 @@ static void run(struct keeper_state *s)
 		keeper_keep(s);
 	}
 	stages_mark(&k->stages, STAGE_COLLECT);
-	keeper_clean(s);
+	int r = keeper_clean(s, &err);
 	stages_mark(&k->stages, STAGE_CLEAN);
 	struct keeper_msg msg = { .kind = KEEPER_MSG_ENDED };
-	if (keeper_finish(s, &v, &err) < 0)
+	if (r < 0 || keeper_finish(s, &v, &err) < 0)
 		msg = (struct keeper_msg){ .kind = KEEPER_MSG_UNRECORDED, .err = err };
 	else
 		msg.ended.exit_status = v.exit_status;

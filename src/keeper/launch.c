@@ -1,5 +1,6 @@
 #include "keeper/launch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -13,11 +14,13 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/fs.h"
 #include "base/proc.h"
 #include "box/userns.h"
 
 /* A mount on a dead network file system must not hold the keeper for ever. */
 #define SETUP_TIMEOUT_MS 60000
+#define GROUPS_MAX       65536 /* of /proc/PID/cgroup */
 
 struct ends {
 	int keeper_fd, box_fd;
@@ -109,9 +112,9 @@ static int name_refused(const struct box_entry *e, int error, struct err *err)
 	return err_set(err, ERR_HOST, error, "clone the box: %s", strerrordesc_np(error));
 }
 
-static int clone_init(const struct launch_request *q, struct launched *l, const struct box_entry *e,
-		      struct err *err)
+static int clone_init(const struct launch_request *q, struct launched *l, struct err *err)
 {
+	const struct box_entry *e = &l->entry;
 	int cgroup_fd = q->budget->ops->clone_fd(q->budget);
 	int pid_fd = -1;
 	struct clone_args args = {
@@ -128,7 +131,7 @@ static int clone_init(const struct launch_request *q, struct launched *l, const 
 		box_enter(e);
 	l->pid = (pid_t)pid;
 	l->pid_fd = pid_fd;
-	return cgroup_fd >= 0 ? 0 : q->budget->ops->attach(q->budget, l->pid, err);
+	return 0;
 }
 
 static int say(const struct launched *l, enum box_cmd_kind kind, int signal_number)
@@ -160,15 +163,14 @@ static int wait_ready(struct launched *l, struct err *err)
 	return 0;
 }
 
-static int launch_parts(const struct launch_request *q, struct launched *l, struct err *err)
+static int begin(const struct launch_request *q, struct launched *l, struct err *err)
 {
 	int sockets[2];
-	struct stat work;
 	CLEANUP_ENDS struct ends out = { -1, -1 };
 	CLEANUP_ENDS struct ends errors = { -1, -1 };
 	CLEANUP_FD int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (null_fd < 0 || fstat(q->work_fd, &work) < 0)
-		return err_errno(err, "open /dev/null or the working directory");
+	if (null_fd < 0)
+		return err_errno(err, "open /dev/null");
 	int r = make_pipe(&out, q->uid, q->gid, err);
 	if (r >= 0)
 		r = make_pipe(&errors, q->uid, q->gid, err);
@@ -176,8 +178,10 @@ static int launch_parts(const struct launch_request *q, struct launched *l, stru
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
 		return err_errno(err, "make the control socket");
+	/* Only the box may hold its ends: their end is how its death is seen. */
 	CLEANUP_FD int box_control_fd = sockets[1];
 	l->control_fd = sockets[0];
+	l->budget = q->budget;
 	l->entry = (struct box_entry){
 		.plan = q->plan,
 		.control_fd = box_control_fd,
@@ -187,39 +191,81 @@ static int launch_parts(const struct launch_request *q, struct launched *l, stru
 		.uid = q->uid,
 		.gid = q->gid,
 		.is_root = q->is_root,
-		.work_dev = work.st_dev,
-		.work_ino = work.st_ino,
 	};
 	choose_layers(&l->entry);
-	r = clone_init(q, l, &l->entry, err);
-	if (r < 0)
-		return r;
-	/* Only the box may hold its ends: their end is how its death is seen. */
-	cleanup_fd(&box_control_fd);
+	static_assert(BOX_JOIN_MAX >= BUDGET_JOIN_MAX, "room for every tree");
+	int n = q->budget->ops->join_fds(q->budget, l->entry.join_fds, err);
+	if (n < 0)
+		return n;
+	l->entry.n_join = n;
+	r = clone_init(q, l, err);
+	for (int i = 0; i < n; i++)
+		cleanup_fd(&l->entry.join_fds[i]);
 	l->out_fd = take_fd(&out.keeper_fd);
 	l->err_fd = take_fd(&errors.keeper_fd);
-	if (say(l, BOX_CMD_ATTACHED, 0) < 0)
-		return wait_ready(l, err); /* init died: its last word says why */
-	r = wait_ready(l, err);
-	if (r >= 0)
-		r = outside_read(l->pid, &l->outside, err);
-	return r < 0 ? r : receipt_check(&l->entry, &l->facts, &l->outside, err);
+	return r;
 }
 
-int launch(const struct launch_request *request, struct launched *ret, struct err *err)
+int launch_begin(const struct launch_request *request, struct launched *ret, struct err *err)
 {
 	struct launched l = LAUNCHED_INIT;
-	int r = launch_parts(request, &l, err);
+	int r = begin(request, &l, err);
 	if (r < 0) {
-		if (l.pid_fd >= 0) {
-			(void)proc_signal(l.pid_fd, SIGKILL);
-			(void)proc_wait(l.pid_fd, NULL);
-		}
 		launched_release(&l);
 		return r;
 	}
 	*ret = l;
 	return 0;
+}
+
+int launch_work(struct launched *l, int dir_fd, int mount_fd, struct err *err)
+{
+	struct stat st = { 0 };
+	if (fstat(dir_fd, &st) < 0)
+		return err_errno(err, "look at the working directory");
+	struct box_cmd cmd = { .kind = BOX_CMD_WORK, .work_dev = st.st_dev, .work_ino = st.st_ino };
+	/* An init that died has left a last word that says why. */
+	return proc_send_fd(l->control_fd, &cmd, sizeof cmd, mount_fd) < 0 ? wait_ready(l, err) : 0;
+}
+
+/* The kernel's own list of the groups that init is in: all of the run's are there. */
+static int check_groups(const struct launched *l, struct err *err)
+{
+	char name[32];
+	CLEANUP_FREE char *groups = xcalloc(1, GROUPS_MAX);
+	const char *path = l->budget->ops->path(l->budget);
+	if (!path[0])
+		return 0;
+	(void)snprintf(name, sizeof name, "/proc/%d/cgroup", (int)l->pid);
+	ssize_t n = fs_read_small(AT_FDCWD, name, groups, GROUPS_MAX);
+	if (n < 0)
+		return err_set(err, ERR_HOST, (int)-n, "read back %s", name);
+	int found = 0;
+	for (const char *at = groups; (at = strstr(at, path)); at += strlen(path))
+		found += at[strlen(path)] == '\n' || at[strlen(path)] == 0;
+	int want = l->entry.n_join ? l->entry.n_join : 1;
+	return found >= want ? 0
+			     : err_set(err, ERR_HOST, EIO,
+				       "the box is in %d of the %d groups of its budget %s", found,
+				       want, path);
+}
+
+int launch_ready(struct launched *l, struct err *err)
+{
+	int r = wait_ready(l, err);
+	if (r >= 0)
+		r = outside_read(l->pid, &l->outside, err);
+	if (r >= 0)
+		r = check_groups(l, err);
+	return r < 0 ? r : receipt_check(&l->entry, &l->facts, &l->outside, err);
+}
+
+void launch_abandon(struct launched *l)
+{
+	if (l->pid_fd < 0)
+		return;
+	(void)proc_signal(l->pid_fd, SIGKILL);
+	(void)proc_wait(l->pid_fd, NULL);
 }
 
 int launch_go(const struct launched *l, struct err *err)

@@ -1,4 +1,5 @@
-/* From a plan to a box that waits for its go. The only place that clones. */
+/* From a plan to a box that waits for its go, in three steps, so that the box's root is made while the keeper makes the working directory.
+ * The only place that clones. */
 #pragma once
 
 #include <sys/types.h>
@@ -17,6 +18,7 @@ struct launched {
 	struct box_entry entry; /* what was asked for; points to the plan */
 	struct box_facts facts;
 	struct box_outside outside;
+	struct budget *budget; /* borrowed */
 };
 
 #define LAUNCHED_INIT                                                                              \
@@ -30,11 +32,16 @@ struct launch_request {
 	uid_t uid; /* of the run, the host's number */
 	gid_t gid;
 	bool is_root;
-	int work_fd; /* the working directory, as the keeper made it */
 };
 
-/* The box is set up, its receipt checked; nothing of the analysis has run. On failure nothing of it is left. */
-int launch(const struct launch_request *request, struct launched *ret, struct err *err);
+/* Init is there, in the budget, and makes the box's root. On failure nothing of it is left. */
+int launch_begin(const struct launch_request *request, struct launched *ret, struct err *err);
+/* Hands the working directory over: `dir_fd` is it, `mount_fd` a copy of its mount that is attached nowhere, or -1. */
+int launch_work(struct launched *l, int dir_fd, int mount_fd, struct err *err);
+/* The box is set up, its receipt checked; nothing of the analysis has run. */
+int launch_ready(struct launched *l, struct err *err);
+/* Kills it at whatever step it is. */
+void launch_abandon(struct launched *l);
 /* Says go. */
 int launch_go(const struct launched *l, struct err *err);
 /* Asks init to send a signal to the analysis, or to everything in the box. */

@@ -1,4 +1,4 @@
-/* From an id that was taken to an analysis that runs: user, disk, budget, box, go. */
+/* From an id that was taken to an analysis that runs: user, budget, box and beside it the disk, go. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -48,6 +48,7 @@ static int make_scratch(struct keeper_state *s, struct err *err)
 		.owner_gid = s->gid,
 		.mechanism = q->config->disk,
 		.may_miss = plan_may_miss(q->plan, "disk"),
+		.dirs = &q->plan->work_dirs,
 	};
 	int r = scratch_create(&request, &s->k.scratch, err);
 	if (r < 0)
@@ -57,13 +58,7 @@ static int make_scratch(struct keeper_state *s, struct err *err)
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "note the working directory: %s",
 			       strerrordesc_np(-r));
-	for (size_t i = 0; i < q->plan->work_dirs.n; i++) {
-		r = scratch_mkdir(&s->k.scratch, q->plan->work_dirs.v[i], 0755, s->uid, s->gid);
-		if (r < 0)
-			return err_set(err, ERR_HOST, -r, "make %s/%s: %s", q->plan->work_dir,
-				       q->plan->work_dirs.v[i], strerrordesc_np(-r));
-	}
-	return 0;
+	return scratch_make_dirs(&s->k.scratch, &request, err);
 }
 
 static int make_budget(struct keeper_state *s, struct err *err)
@@ -109,7 +104,14 @@ static int open_logs(struct keeper_state *s, struct err *err)
 	return k->usage_fd < 0 ? err_set(err, ERR_HOST, -k->usage_fd, "make usage.jsonl") : 0;
 }
 
-static int make_box(struct keeper_state *s, struct err *err)
+/* While the box makes its root: the working directory, which mostly waits for the disk. */
+static void scratch_task(void *data)
+{
+	struct keeper_state *s = data;
+	s->scratch_result = make_scratch(s, &s->scratch_err);
+}
+
+static int begin_box(struct keeper_state *s, struct err *err)
 {
 	struct keeping *k = &s->k;
 	struct launch_request request = {
@@ -118,14 +120,35 @@ static int make_box(struct keeper_state *s, struct err *err)
 		.uid = s->uid,
 		.gid = s->gid,
 		.is_root = k->q->host->is_root,
-		.work_fd = k->scratch.dir_fd,
 	};
-	int r = launch(&request, &k->box, err);
+	int r = launch_begin(&request, &k->box, err);
+	if (r >= 0)
+		task_start(&s->scratch_task, scratch_task, s);
+	stages_mark(&k->stages, STAGE_CLONE);
+	return r;
+}
+
+static int finish_box(struct keeper_state *s, struct err *err)
+{
+	struct keeping *k = &s->k;
+	CLEANUP_FD int mount_fd = -1;
+	task_join(&s->scratch_task);
+	stages_mark(&k->stages, STAGE_SCRATCH);
+	if (s->scratch_result < 0) {
+		*err = s->scratch_err;
+		return s->scratch_result;
+	}
+	int r = scratch_mount_copy(&k->scratch, &mount_fd, err);
+	if (r >= 0)
+		r = launch_work(&k->box, k->scratch.dir_fd, mount_fd, err);
+	cleanup_fd(&mount_fd);
+	if (r >= 0)
+		r = open_logs(s, err);
+	if (r >= 0)
+		r = launch_ready(&k->box, err);
 	stages_mark(&k->stages, STAGE_BOX);
 	if (r >= 0)
 		r = record_file(&k->record, "receipt.json", describe_receipt(k), err);
-	if (r >= 0)
-		r = open_logs(s, err);
 	stages_mark(&k->stages, STAGE_RECEIPT);
 	return r;
 }
@@ -139,8 +162,6 @@ static int go(struct keeper_state *s, struct err *err)
 		&k->record, "started",
 		json_pack("{s:i,s:I}", "init_pid", (int)k->box.pid, "uid", (json_int_t)s->uid),
 		err);
-	if (r >= 0)
-		r = record_sync(&k->record, err);
 	if (r < 0)
 		return r;
 	k->started_ns = clock_monotonic_ns();
@@ -153,35 +174,35 @@ static int go(struct keeper_state *s, struct err *err)
 	return launch_go(&k->box, err);
 }
 
-/* What was asked for is on record before anything is made for it. */
+/* What was asked for survives a power cut before anything of it can run. */
 static int record_request(struct keeper_state *s, struct err *err)
 {
 	struct record *record = &s->k.record;
-	int r = record_event(record, "accepted", describe_caller(), err);
-	if (r >= 0)
-		r = record_file(record, "analysis.json", describe_analysis(s->k.q), err);
+	int r = record_file(record, "analysis.json", describe_analysis(s->k.q), err);
 	if (r >= 0)
 		r = record_file(record, "plan.json", plan_json(s->k.q->plan), err);
-	stages_mark(&s->k.stages, STAGE_CLAIM);
+	if (r >= 0)
+		r = record_sync_claim(record, err);
+	stages_mark(&s->k.stages, STAGE_RECORD);
 	return r;
 }
 
 int keeper_prepare(struct keeper_state *s, struct err *err)
 {
 	struct stages *stages = &s->k.stages;
-	int r = record_request(s, err);
-	if (r >= 0)
-		r = take_user(s, err);
-	if (r >= 0)
-		r = make_scratch(s, err);
-	stages_mark(stages, STAGE_SCRATCH);
+	int r = take_user(s, err);
 	if (r >= 0)
 		r = make_budget(s, err);
 	stages_mark(stages, STAGE_BUDGET);
 	if (r >= 0)
-		r = make_box(s, err);
+		r = begin_box(s, err);
+	if (r >= 0)
+		r = record_request(s, err);
+	if (r >= 0)
+		r = finish_box(s, err);
 	if (r >= 0)
 		r = go(s, err);
+	task_join(&s->scratch_task);
 	stages_mark(stages, STAGE_START);
 	return r;
 }

@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "base/task.h"
 
 int record_home(const char *home, struct err *err)
 {
@@ -149,9 +150,11 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 	return open_events(r, O_CREAT | O_EXCL, err);
 }
 
-/* The id is durable before anything is made for the run. */
-static int sync_claim(const struct record *r, struct err *err)
+int record_sync_claim(struct record *r, struct err *err)
 {
+	int e = record_sync(r, err);
+	if (e < 0)
+		return e;
 	CLEANUP_FD int runs_fd =
 		fs_open_beneath(r->home_fd, "runs", O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	if (runs_fd < 0 || fsync(runs_fd) < 0)
@@ -166,8 +169,6 @@ int record_claim(const char *home, const char *id, const struct record_traces *t
 	r.id = xstrdup(id);
 	memset(r.chain, '0', HASH_HEX - 1);
 	int e = claim(&r, home, traces, err);
-	if (e >= 0)
-		e = sync_claim(&r, err);
 	if (e < 0) {
 		record_release(&r);
 		return e;
@@ -197,6 +198,18 @@ static int resume_chain(struct record *r, struct err *err)
 	return 0;
 }
 
+/* What the dead keeper wrote may not be on the disk yet. */
+static void owe_found(struct record *r)
+{
+	static const char *const names[] = { "analysis.json", "plan.json", "receipt.json",
+					     "outputs.json", "usage.jsonl" };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		int fd = fs_open_beneath(r->dir_fd, names[i], O_RDONLY | O_CLOEXEC, 0);
+		if (fd >= 0)
+			record_owe_sync(r, names[i], fd);
+	}
+}
+
 static int adopt(struct record *r, const char *home, struct err *err)
 {
 	CLEANUP_FREE char *run = xasprintf("runs/%s", r->id);
@@ -216,6 +229,7 @@ static int adopt(struct record *r, const char *home, struct err *err)
 		return r->dir_fd;
 	cleanup_fd(&gate_fd);
 	memset(r->chain, '0', HASH_HEX - 1);
+	owe_found(r);
 	e = open_events(r, O_CREAT, err);
 	return e < 0 ? e : resume_chain(r, err);
 }
@@ -265,6 +279,8 @@ int record_note(struct record *r, const char *line, enum record_note how)
 
 void record_release(struct record *r)
 {
+	while (r->n_unsynced > 0)
+		cleanup_fd(&r->unsynced[--r->n_unsynced].fd);
 	cleanup_fd(&r->events_fd);
 	cleanup_fd(&r->dir_fd);
 	cleanup_fd(&r->active_fd);
@@ -301,8 +317,21 @@ int record_event(struct record *r, const char *event, json_t *data, struct err *
 	return 0;
 }
 
+void record_owe_sync(struct record *r, const char *name, int fd)
+{
+	if (r->n_unsynced == RECORD_FILES_MAX)
+		abort(); /* the files of a record are few and known */
+	r->unsynced[r->n_unsynced].name = name;
+	r->unsynced[r->n_unsynced++].fd = fd;
+}
+
 int record_sync(struct record *r, struct err *err)
 {
+	while (r->n_unsynced > 0) {
+		CLEANUP_FD int fd = r->unsynced[--r->n_unsynced].fd;
+		if (fdatasync(fd) < 0)
+			return err_errno(err, "sync %s", r->unsynced[r->n_unsynced].name);
+	}
 	return fdatasync(r->events_fd) < 0 ? err_errno(err, "sync events.jsonl") : 0;
 }
 
@@ -315,37 +344,54 @@ int record_file(struct record *r, const char *name, json_t *value, struct err *e
 	if (!text || fd < 0)
 		return err_set(err, ERR_HOST, fd < 0 ? -fd : ENOMEM, "write %s: %s", name,
 			       strerrordesc_np(fd < 0 ? -fd : ENOMEM));
-	int e = fs_write_all(fd, text, strlen(text));
-	if (e >= 0)
-		e = fs_write_all(fd, "\n", 1);
-	return e < 0 ? err_set(err, ERR_HOST, -e, "write %s: %s", name, strerrordesc_np(-e)) : 0;
+	CLEANUP_FREE char *line = xasprintf("%s\n", text);
+	int e = fs_write_all(fd, line, strlen(line));
+	if (e < 0)
+		return err_set(err, ERR_HOST, -e, "write %s: %s", name, strerrordesc_np(-e));
+	record_owe_sync(r, name, take_fd(&fd));
+	return 0;
 }
 
-static int sync_files(const struct record *r, struct err *err)
+struct events_sync {
+	struct task task;
+	int fd;
+	int code; /* errno */
+};
+
+static void events_sync(void *data)
 {
-	static const char *const names[] = { "analysis.json", "plan.json", "receipt.json",
-					     "outputs.json", "usage.jsonl" };
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		CLEANUP_FD int fd = fs_open_beneath(r->dir_fd, names[i], O_RDONLY | O_CLOEXEC, 0);
-		struct stat st;
-		if (fd == -ENOENT)
-			continue;
-		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size == 0)
-			continue; /* nothing in it that could be lost */
-		if (fd < 0 || fdatasync(fd) < 0)
-			return err_errno(err, "sync %s", names[i]);
-	}
-	return 0;
+	struct events_sync *s = data;
+	s->code = fdatasync(s->fd) < 0 ? errno : 0;
+}
+
+static int events_synced(void *data)
+{
+	struct events_sync *s = data;
+	task_join(&s->task);
+	return -s->code;
+}
+
+/* The last events become durable while verdict.json is written under another name; it gets its own after both. */
+static int write_verdict(struct record *r, const json_t *verdict, struct err *err)
+{
+	struct events_sync events = { .fd = r->events_fd };
+	CLEANUP_FREE char *text = json_dumps(verdict, JSON_INDENT(2));
+	if (!text)
+		return err_set(err, ERR_HOST, ENOMEM, "write verdict.json");
+	CLEANUP_FREE char *whole = xasprintf("%s\n", text);
+	task_start(&events.task, events_sync, &events);
+	int e = fs_write_atomic_when(r->dir_fd, "verdict.json", whole, strlen(whole), 0644,
+				     events_synced, &events, err);
+	task_join(&events.task);
+	return e;
 }
 
 int record_finish(struct record *r, json_t *verdict, struct err *err)
 {
 	CLEANUP_JSON json_t *owned = verdict;
-	int e = sync_files(r, err);
+	int e = r->n_unsynced ? record_sync(r, err) : 0;
 	if (e >= 0)
-		e = record_sync(r, err);
-	if (e >= 0)
-		e = json_write_file(r->dir_fd, "verdict.json", owned, err);
+		e = write_verdict(r, owned, err);
 	if (e < 0)
 		return e;
 	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);

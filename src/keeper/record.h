@@ -12,6 +12,8 @@
 #include "base/hash.h"
 #include "base/json.h"
 
+#define RECORD_FILES_MAX 8
+
 struct record {
 	char *id;      /* owned */
 	int home_fd;   /* owned; O_PATH */
@@ -20,6 +22,11 @@ struct record {
 	int events_fd; /* owned */
 	uint64_t n_events;
 	char chain[HASH_HEX]; /* sha256 of the line before */
+	struct {
+		const char *name;
+		int fd;
+	} unsynced[RECORD_FILES_MAX]; /* owned; written, not yet durable */
+	size_t n_unsynced;
 };
 
 #define RECORD_INIT                                                                                \
@@ -54,9 +61,13 @@ int record_note(struct record *r, const char *line, enum record_note how);
 
 /* One line, chained: n, time, event, data (may be NULL; taken), prev. */
 int record_event(struct record *r, const char *event, json_t *data, struct err *err);
-/* The events up to here survive a power cut. */
+/* Files and events up to here survive a power cut. */
 int record_sync(struct record *r, struct err *err);
-/* A file beside the others, made durable by record_finish. Takes `value`. */
+/* A file beside the others, durable after the next record_sync. `name` is static. Takes `value`. */
 int record_file(struct record *r, const char *name, json_t *value, struct err *err);
+/* A file that was written by other means; takes the descriptor. */
+void record_owe_sync(struct record *r, const char *name, int fd);
+/* The id and all that was written up to here survive a power cut. */
+int record_sync_claim(struct record *r, struct err *err);
 /* Syncs what was written, then verdict.json atomically, then drops active/ID. Takes `verdict`. */
 int record_finish(struct record *r, json_t *verdict, struct err *err);

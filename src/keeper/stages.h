@@ -7,12 +7,14 @@
 #include "base/json.h"
 
 enum stage {
-	STAGE_CLAIM,   /* the id taken, the request recorded */
-	STAGE_SCRATCH, /* working directory with its disk limit */
-	STAGE_BUDGET,  /* groups and limits */
-	STAGE_BOX,     /* from clone to a box that is set up */
-	STAGE_RECEIPT, /* read back, compared, recorded */
-	STAGE_START,   /* "started" made durable, go */
+	STAGE_CLAIM,  /* the id taken */
+	STAGE_BUDGET, /* user, groups and limits */
+	STAGE_CLONE, /* init is there and goes about its root, and a thread about the working directory */
+	STAGE_RECORD,  /* meanwhile: the request recorded, durably */
+	STAGE_SCRATCH, /* waiting for the working directory with its disk limit */
+	STAGE_BOX,     /* waiting for a box that is set up; read back, compared */
+	STAGE_RECEIPT, /* recorded */
+	STAGE_START,   /* "started" noted, go */
 	STAGE_RUN,     /* the analysis, until nothing of it is alive */
 	STAGE_COLLECT, /* usage, logs closed, outputs */
 	STAGE_CLEAN,   /* groups, mount and directory gone */

@@ -1,6 +1,7 @@
 /* The state of a keeper, between the files that tell its story: keeper.c, prepare.c, conclude.c. */
 #pragma once
 
+#include "base/task.h"
 #include "collect/outputs.h"
 #include "keeper/uids.h"
 #include "keeper/watch.h"
@@ -11,6 +12,9 @@ struct keeper_state {
 	uid_t uid; /* of the run */
 	gid_t gid;
 	struct manifest manifest;
+	struct task scratch_task; /* fills the next two, k.scratch and k.has_scratch */
+	int scratch_result;
+	struct err scratch_err;
 	uint64_t accepted_real_ns, started_real_ns, ended_real_ns;
 };
 
@@ -21,6 +25,7 @@ int keeper_prepare(struct keeper_state *s, struct err *err);
 void keeper_read_end(struct keeper_state *s);
 void keeper_collect(struct keeper_state *s);
 void keeper_keep(struct keeper_state *s);
-void keeper_clean(struct keeper_state *s);
+int keeper_clean(struct keeper_state *s,
+		 struct err *err); /* fails where the record could not be made durable */
 /* The last step: from here on the run is complete. */
 int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err);

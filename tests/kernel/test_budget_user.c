@@ -25,7 +25,7 @@ static int user_run(struct fixture *f, const char *parent)
 		if (pid == 0)
 			for (;;)
 				(void)pause();
-		r = b->ops->attach(b, pid, &err);
+		r = fixture_attach(b, pid, &err);
 		struct usage u = { 0 };
 		if (r >= 0)
 			r = b->ops->read_usage(b, &u, &err);

@@ -27,6 +27,7 @@ struct scene {
 	struct strv no_entries;
 	struct plan plan;
 	struct root_request request;
+	struct root_work work;
 };
 
 static void make_dir(const char *directory, const char *name)
@@ -58,6 +59,12 @@ static void plan(struct scene *s)
 		make_dir(s->plan.work_dir, s->plan.work_dirs.v[i]);
 }
 
+static int take_work(void *data, struct root_work *ret, struct err *err)
+{
+	*ret = *(struct root_work *)data;
+	return 0;
+}
+
 static int setup(void **state)
 {
 	struct scene *s = xcalloc(1, sizeof(*s));
@@ -85,9 +92,9 @@ static int setup(void **state)
 		return -1;
 	plan(s);
 	assert_int_equal(stat(s->plan.work_dir, &st), 0);
-	s->request = (struct root_request){ .plan = &s->plan,
-					    .work_dev = st.st_dev,
-					    .work_ino = st.st_ino };
+	s->work = (struct root_work){ .mount_fd = -1, .dev = st.st_dev, .ino = st.st_ino };
+	s->request =
+		(struct root_request){ .plan = &s->plan, .take_work = take_work, .data = &s->work };
 	*state = s;
 	return 0;
 }
@@ -333,7 +340,9 @@ static void stale_body(void *data)
 	struct root_request other = s->request;
 	struct root root = { .root_fd = -1, .proc_fd = -1 };
 	struct err err = { 0 };
-	other.work_ino++;
+	struct root_work elsewhere = s->work;
+	elsewhere.ino++;
+	other.data = &elsewhere;
 	EXPECT(root_make(&other, &root, &err), -ESTALE);
 	EXPECT(strstr(err.text, s->plan.work_dir) != NULL, 1);
 	EXPECT(root.root_fd, -1);

@@ -149,13 +149,37 @@ static void test_image_is_private_and_owned(void **state)
 	assert_int_equal(scratch_measure(&s, &use), 0);
 	assert_int_equal(use.inodes, 0);
 	assert_false(use.full);
-	assert_int_equal(scratch_mkdir(&s, "out", 0750, 12345, 12346), 0);
-	assert_int_equal(fstatat(s.dir_fd, "out", &st, AT_SYMLINK_NOFOLLOW), 0);
-	assert_int_equal(st.st_mode & 07777, 0750);
-	assert_int_equal(st.st_uid, 12345);
-	assert_int_equal(scratch_mkdir(&s, "out", 0750, 0, 0), -EEXIST);
-	assert_int_equal(scratch_mkdir(&s, "../up", 0750, 0, 0), -EINVAL);
 	remove_all(f, &s);
+}
+
+/* Whether the template has them or not, and whatever the mask of the caller. */
+static void test_directories_that_were_asked_for(void **state)
+{
+	const struct fixture *f = *state;
+	mode_t mask = umask(0077);
+	for (int mechanism = DISK_IMAGE; mechanism <= DISK_WATCHED; mechanism++) {
+		CLEANUP_STRV struct strv dirs = { 0 };
+		struct scratch_request request = request_of(f, 8, 100);
+		struct stat st = { 0 };
+		struct err err = { 0 };
+		request.mechanism = mechanism;
+		request.dirs = &dirs;
+		strv_add(&dirs, "out");
+		strv_add(&dirs, "with blank");
+		struct scratch s = create(&request);
+		assert_int_equal(scratch_make_dirs(&s, &request, &err), 0);
+		for (size_t i = 0; i < dirs.n; i++) {
+			assert_int_equal(fstatat(s.dir_fd, dirs.v[i], &st, AT_SYMLINK_NOFOLLOW), 0);
+			assert_int_equal(st.st_mode & 07777, 0755);
+			assert_int_equal(st.st_uid, request.owner_uid);
+			assert_int_equal(st.st_gid, request.owner_gid);
+		}
+		strv_add(&dirs, "../up");
+		assert_int_equal(scratch_make_dirs(&s, &request, &err),
+				 mechanism == DISK_IMAGE ? -EINVAL : -EEXIST);
+		remove_all(f, &s);
+	}
+	(void)umask(mask);
 }
 
 /* Writes until it fails; returns the bytes and the errno. */
@@ -316,7 +340,7 @@ static void test_sweep_finds_mounted_and_plain(void **state)
 		struct scratch_request request = request_of(f, 8, 100);
 		request.mechanism = mechanism;
 		struct scratch s = create(&request);
-		assert_int_equal(scratch_mkdir(&s, "out", 0700, 0, 0), 0);
+		assert_int_equal(mkdirat(s.dir_fd, "out", 0700), 0);
 		assert_int_equal(scratch_mark(&s, &mark), 0);
 		scratch_release(&s); /* what a dead keeper leaves */
 		int r = scratch_sweep(&dead, &removed, &err);
@@ -340,7 +364,7 @@ static void test_sweep_leaves_what_others_made(void **state)
 		struct scratch_request request = request_of(f, 8, 100);
 		request.mechanism = mechanism;
 		struct scratch s = create(&request);
-		assert_int_equal(scratch_mkdir(&s, "out", 0700, 0, 0), 0);
+		assert_int_equal(mkdirat(s.dir_fd, "out", 0700), 0);
 		dead.home = "/another/home";
 		dead.mark = &mark; /* of nothing that is there */
 		assert_int_equal(scratch_sweep(&dead, &removed, &err), 0);
@@ -381,7 +405,7 @@ static void test_creators_of_one_template(void **state)
 	int n = 0;
 	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
 		assert_false(e->d_name[0] == '.' && e->d_name[1] == 's'); /* no temporary file */
-		n += strstr(e->d_name, "-787.img") != NULL;
+		n += strstr(e->d_name, "-787-") != NULL;
 	}
 	assert_int_equal(n, 1);
 	assert_nothing_left(f);
@@ -396,10 +420,15 @@ int main(void)
 		return 77;
 	}
 	const struct CMUnitTest tests[] = {
-		TEST(test_image_is_private_and_owned),    TEST(test_image_full_is_enospc),
-		TEST(test_image_inodes_are_limited),      TEST(test_existing_path_is_refused),
-		TEST(test_failure_leaves_nothing),        TEST(test_watched_measures),
-		TEST(test_sweep_finds_mounted_and_plain), TEST(test_sweep_leaves_what_others_made),
+		TEST(test_image_is_private_and_owned),
+		TEST(test_image_full_is_enospc),
+		TEST(test_directories_that_were_asked_for),
+		TEST(test_image_inodes_are_limited),
+		TEST(test_existing_path_is_refused),
+		TEST(test_failure_leaves_nothing),
+		TEST(test_watched_measures),
+		TEST(test_sweep_finds_mounted_and_plain),
+		TEST(test_sweep_leaves_what_others_made),
 		TEST(test_creators_of_one_template),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

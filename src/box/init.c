@@ -46,7 +46,8 @@ static int exec_search(const struct plan *plan)
 	return best;
 }
 
-static _Noreturn void analysis(const struct plan *plan, int report_fd)
+/* In a child that shares init's memory until it is another program: nothing of it may change but its own frames. */
+static _Noreturn void analysis(const struct plan *plan, volatile int *ret_error)
 {
 	sigset_t none;
 	sigemptyset(&none);
@@ -59,34 +60,26 @@ static _Noreturn void analysis(const struct plan *plan, int report_fd)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)setsid();
 	int error = exec_search(plan);
-	(void)!write(report_fd, &error, sizeof error);
+	*ret_error = error;
 	_exit(error == ENOENT ? 127 : 126);
 }
 
 static pid_t start(const struct plan *plan, int control_fd)
 {
-	int report[2];
-	int error = 0;
-	if (pipe2(report, O_CLOEXEC) < 0)
-		_exit(1);
-	pid_t pid = fork();
+	volatile int error = 0;
+	/* Copying init's memory would cost more than all the rest of the start. Init waits here until exec, or until it failed. */
+	pid_t pid = vfork();
 	if (pid < 0) {
 		struct box_msg msg = { .kind = BOX_MSG_EXEC_FAILED, .exec_errno = errno };
 		tell(control_fd, &msg);
 		_exit(1);
 	}
-	if (pid == 0) {
-		(void)close(report[0]);
-		(void)close(control_fd);
-		analysis(plan, report[1]);
-	}
-	(void)close(report[1]);
-	/* The pipe is empty at its end if exec took place. */
+	if (pid == 0)
+		analysis(plan, &error);
 	struct box_msg msg = { .kind = BOX_MSG_STARTED };
-	if (read(report[0], &error, sizeof error) == sizeof error)
+	if (error)
 		msg = (struct box_msg){ .kind = BOX_MSG_EXEC_FAILED, .exec_errno = error };
 	tell(control_fd, &msg);
-	(void)close(report[0]);
 	return pid;
 }
 

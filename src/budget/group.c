@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -16,18 +17,21 @@
 #include "base/str.h"
 
 /* How long rmdir may find the group busy after its last member is dead. */
-#define REMOVE_WAIT_NS (2 * NS_PER_SEC)
+#define REMOVE_WAIT_NS      (2 * NS_PER_SEC)
+#define REMOVE_PAUSE_NS     20000
+#define REMOVE_PAUSE_MAX_NS 1000000
 
 int settings_write(struct settings *s, int dir_fd, const char *file, const char *want,
 		   struct err *err)
 {
 	char have[64];
-	int r = fs_write_small(dir_fd, file, want);
-	if (r < 0)
-		return err_set(err, ERR_HOST, -r, "write %s to %s: %s", want, file, strerror(-r));
-	ssize_t n = fs_read_small(dir_fd, file, have, sizeof(have));
+	CLEANUP_FD int fd = openat(dir_fd, file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || write(fd, want, strlen(want)) < 0)
+		return err_errno(err, "write %s to %s", want, file);
+	ssize_t n = pread(fd, have, sizeof(have) - 1, 0);
 	if (n < 0)
-		return err_set(err, ERR_HOST, (int)-n, "read %s back: %s", file, strerror((int)-n));
+		return err_errno(err, "read %s back", file);
+	have[n > 0 && have[n - 1] == '\n' ? n - 1 : n] = '\0';
 	if (!str_eq(have, want))
 		return err_set(err, ERR_HOST, EIO, "%s: wrote %s, the kernel says %s", file, want,
 			       have);
@@ -152,14 +156,17 @@ int group_make(int dir_fd, const char *name)
 int group_remove(int parent_fd, const char *name, struct err *err)
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + REMOVE_WAIT_NS;
+	struct timespec pause = { .tv_nsec = REMOVE_PAUSE_NS };
 	for (;;) {
 		if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 			return 0;
 		if (errno != EBUSY || deadline_ms(deadline_ns) == 0)
 			return err_errno(err, "remove group '%s'", name);
 		/* A dead task leaves its group a moment after its pidfd says so, and v1 has no event for
-		 * that moment: the only bounded way is to look again. */
-		(void)poll(NULL, 0, 1);
+		 * that moment: the only bounded way is to look again, soon at first. */
+		(void)nanosleep(&pause, NULL);
+		pause.tv_nsec = pause.tv_nsec < REMOVE_PAUSE_MAX_NS ? 2 * pause.tv_nsec
+								    : pause.tv_nsec;
 	}
 }
 

@@ -92,10 +92,14 @@ static struct strv arguments(const struct command *c, uint64_t job)
 	return v;
 }
 
-static int start(const struct bench *b, const struct command *c, uint64_t job, pid_t *ret_pid,
-		 uint64_t *ret_ns, struct err *err)
+struct started {
+	pid_t pid; /* 0: none */
+	uint64_t at_ns;
+};
+
+static int start(const struct bench *b, const struct command *c, uint64_t job, struct started *ret,
+		 struct err *err)
 {
-	extern char **environ;
 	posix_spawn_file_actions_t actions;
 	CLEANUP_STRV struct strv argv = arguments(c, job);
 	(void)posix_spawn_file_actions_init(&actions);
@@ -103,14 +107,15 @@ static int start(const struct bench *b, const struct command *c, uint64_t job, p
 	(void)posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
 	if (c->ns_fd >= 0 && setns(c->ns_fd, CLONE_NEWNS) < 0)
 		return err_errno(err, "enter the mount namespace");
-	*ret_ns = clock_monotonic_ns();
-	int error = posix_spawnp(ret_pid, argv.v[0], &actions, NULL, argv.v, environ);
+	struct started s = { .at_ns = clock_monotonic_ns() };
+	int error = posix_spawnp(&s.pid, c->argv[0], &actions, NULL, argv.v, environ);
 	if (c->ns_fd >= 0 && setns(b->own_ns_fd, CLONE_NEWNS) < 0)
 		return err_errno(err, "leave the mount namespace");
 	(void)posix_spawn_file_actions_destroy(&actions);
 	if (error)
-		return err_set(err, ERR_HOST, error, "start %s: %s", argv.v[0],
+		return err_set(err, ERR_HOST, error, "start %s: %s", c->argv[0],
 			       strerrordesc_np(error));
+	*ret = s;
 	return 0;
 }
 
@@ -126,15 +131,14 @@ static int check_end(int status, const char *name, struct err *err)
 static int measure(const struct bench *b, size_t index, struct err *err)
 {
 	const struct command *c = &b->commands[index];
-	pid_t pid = -1;
-	uint64_t began_ns = 0;
+	struct started s = { 0 };
 	int status = 0;
-	int r = start(b, c, 0, &pid, &began_ns, err);
+	int r = start(b, c, 0, &s, err);
 	if (r < 0)
 		return r;
-	if (waitpid(pid, &status, 0) != pid)
+	if (waitpid(s.pid, &status, 0) != s.pid)
 		return err_errno(err, "wait for %s", c->argv[0]);
-	uint64_t took_ns = clock_monotonic_ns() - began_ns;
+	uint64_t took_ns = clock_monotonic_ns() - s.at_ns;
 	printf("%zu %.1f\n", index, (double)took_ns / 1e3);
 	return check_end(status, c->argv[0], err);
 }
@@ -173,24 +177,24 @@ static int run_rounds(const struct bench *b, struct err *err)
 static int run_rate(const struct bench *b, struct err *err)
 {
 	const struct command *c = &b->commands[0];
-	pid_t pids[JOBS_MAX] = { 0 }; /* 0: free */
-	uint64_t began_ns = clock_monotonic_ns(), runs = 0, ignored = 0;
+	struct started slots[JOBS_MAX] = { 0 };
+	uint64_t began_ns = clock_monotonic_ns(), runs = 0;
 	int r = 0;
 	for (;;) {
 		uint64_t busy = 0;
 		bool more = clock_monotonic_ns() - began_ns < b->seconds * NS_PER_SEC;
 		for (uint64_t i = 0; r >= 0 && i < b->jobs; i++) {
-			if (!pids[i] && more)
-				r = start(b, c, i, &pids[i], &ignored, err);
-			busy += pids[i] > 0;
+			if (!slots[i].pid && more)
+				r = start(b, c, i, &slots[i], err);
+			busy += slots[i].pid > 0;
 		}
 		if (r < 0 || !busy)
 			break;
 		int status = 0;
 		pid_t pid = waitpid(-1, &status, 0);
 		for (uint64_t i = 0; i < b->jobs; i++)
-			if (pids[i] == pid)
-				pids[i] = 0;
+			if (slots[i].pid == pid)
+				slots[i].pid = 0;
 		r = check_end(status, c->argv[0], err);
 		runs++;
 	}
@@ -205,8 +209,8 @@ static int become(const struct bench *b, struct err *err)
 	CLEANUP_STRV struct strv argv = arguments(c, 0);
 	if (c->ns_fd >= 0 && setns(c->ns_fd, CLONE_NEWNS) < 0)
 		return err_errno(err, "enter the mount namespace");
-	(void)execvp(argv.v[0], argv.v);
-	return err_errno(err, "start %s", argv.v[0]);
+	(void)execvp(c->argv[0], argv.v);
+	return err_errno(err, "start %s", c->argv[0]);
 }
 
 static int read_options(struct bench *b, int argc, char **argv, struct err *err)

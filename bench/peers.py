@@ -1,5 +1,6 @@
 """Who is compared: how each starts a payload in a box, and what it enforces. All see the same files: the host's /usr."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -114,3 +115,11 @@ def program(peer):
     """The program that must be installed for it."""
     words = peer.command(["/bin/true"])
     return shutil.which(words[1] if words[0].startswith("hide=") else words[0])
+
+
+def remove_groups(prefix):
+    """cupel keeps the parent of its groups, and an OCI runtime that was stopped half-way leaves its own. These names are ours."""
+    for tree in (pathlib.Path("/sys/fs/cgroup"), *pathlib.Path("/sys/fs/cgroup").iterdir()):
+        for path in tree.glob(f"{prefix}-*") if tree.is_dir() else ():
+            with contextlib.suppress(OSError):
+                path.rmdir()

@@ -9,8 +9,10 @@ BAR, SPACE, HEAD, FOOT = 15, 14, 92, 46
 
 
 def text(x, y, words, size=13, anchor="start", fill=INK, weight="normal"):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{fill}" font-weight="{weight}">'
-            f"{html.escape(words)}</text>")
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{fill}" font-weight="{weight}">'
+        f"{html.escape(words)}</text>"
+    )
 
 
 def nice_step(top):
@@ -43,20 +45,35 @@ def chart(title, axis, series, rows):
     longest = max(whisker for _, _, values in rows for _, whisker in values)
     step = nice_step(longest)
     scale = (WIDTH - LEFT - RIGHT) / (math.ceil(longest / step) * step)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-             f'font-family="system-ui,DejaVu Sans,sans-serif" role="img" aria-label="{html.escape(title, quote=True)}">',
-             f'<rect width="{WIDTH}" height="{height}" rx="12" fill="{PAPER}"/>',
-             text(30, 38, title, 17, weight="600")]
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+        f'font-family="system-ui,DejaVu Sans,sans-serif" role="img" aria-label="{html.escape(title, quote=True)}">',
+        f'<rect width="{WIDTH}" height="{height}" rx="12" fill="{PAPER}"/>',
+        text(30, 38, title, 17, weight="600"),
+    ]
     x = 30
     for name, (colour, strong) in series:
-        parts.append(f'<rect x="{x}" y="54" width="7" height="13" fill="{colour}"/><rect x="{x + 7}" y="54" width="7" height="13" fill="{strong}"/>')
+        parts.append(
+            f'<rect x="{x}" y="54" width="7" height="13" fill="{colour}"/><rect x="{x + 7}" y="54" width="7" height="13" fill="{strong}"/>'
+        )
         parts.append(text(x + 21, 65, name, 13, fill=MUTED))
         x += 50 + 7.2 * len(name)
-    parts.append(text(WIDTH - 30, 65, "bar: median, line: to the 95th percentile", 12, "end", MUTED))
+    parts.append(
+        text(WIDTH - 30, 65, "bar: median, line: to the 95th percentile", 12, "end", MUTED)
+    )
     parts += grid(scale, step, math.ceil(longest / step) * step, bottom)
     for i, (label, strong, values) in enumerate(rows):
         y = HEAD + i * band
-        parts.append(text(LEFT - 12, y + (band - SPACE) / 2 + 4, label, 14, "end", weight="600" if strong else "normal"))
+        parts.append(
+            text(
+                LEFT - 12,
+                y + (band - SPACE) / 2 + 4,
+                label,
+                14,
+                "end",
+                weight="600" if strong else "normal",
+            )
+        )
         for j, (value, whisker) in enumerate(values):
             parts += bar(y + j * (BAR + 2), value, whisker, scale, series[j][1][1 if strong else 0])
     parts.append(text(WIDTH - 30, bottom + 18, axis, 12, "end", MUTED))

@@ -17,6 +17,7 @@ LINKS = {"bin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64"}
 @dataclasses.dataclass
 class Peer:
     """`command(payload)` is what bench/launch is given for it."""
+
     name: str
     enforces: str
     command: "callable"
@@ -35,21 +36,48 @@ def cgroup2_beside_v1():
 
 
 def bundle_configuration(payload):
-    mounts = [{"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"]},
-              {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=64k"]},
-              {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev"]},
-              {"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro", "nosuid", "nodev"]}]
+    mounts = [
+        {
+            "destination": "/proc",
+            "type": "proc",
+            "source": "proc",
+            "options": ["nosuid", "noexec", "nodev"],
+        },
+        {
+            "destination": "/dev",
+            "type": "tmpfs",
+            "source": "tmpfs",
+            "options": ["nosuid", "mode=755", "size=64k"],
+        },
+        {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev"]},
+        {
+            "destination": "/usr",
+            "type": "bind",
+            "source": "/usr",
+            "options": ["rbind", "ro", "nosuid", "nodev"],
+        },
+    ]
     return {
         "ociVersion": "1.0.2",
         "hostname": "bench",
         "root": {"path": "rootfs", "readonly": True},
-        "process": {"terminal": False, "user": {"uid": 0, "gid": 0}, "args": payload, "cwd": "/",
-                    "env": ["PATH=/usr/bin:/bin"], "noNewPrivileges": True, "capabilities": {}},
+        "process": {
+            "terminal": False,
+            "user": {"uid": 0, "gid": 0},
+            "args": payload,
+            "cwd": "/",
+            "env": ["PATH=/usr/bin:/bin"],
+            "noNewPrivileges": True,
+            "capabilities": {},
+        },
         "mounts": mounts,
         "linux": {
             "namespaces": [{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount")],
-            "resources": {"memory": {"limit": MEMORY}, "pids": {"limit": PIDS},
-                          "cpu": {"quota": CPUS * 100000, "period": 100000}},
+            "resources": {
+                "memory": {"limit": MEMORY},
+                "pids": {"limit": PIDS},
+                "cpu": {"quota": CPUS * 100000, "period": 100000},
+            },
         },
     }
 
@@ -68,20 +96,44 @@ class Oci:
                 (path / "rootfs" / name).mkdir()
             for name, target in LINKS.items():
                 (path / "rootfs" / name).symlink_to(target)
-            (path / "config.json").write_text(json.dumps(bundle_configuration(payload)), encoding="utf-8")
+            (path / "config.json").write_text(
+                json.dumps(bundle_configuration(payload)), encoding="utf-8"
+            )
         return path
 
     def command(self, payload):
         """{} is the number of the job: a container needs a name of its own."""
         hide = [f"hide={self.hidden}"] if self.hidden else []
-        return [*hide, self.program, "--root", str(self.work / self.program), "run", "--bundle",
-                str(self.bundle(payload)), f"{self.prefix}-{self.program}-{{}}"]
+        return [
+            *hide,
+            self.program,
+            "--root",
+            str(self.work / self.program),
+            "run",
+            "--bundle",
+            str(self.bundle(payload)),
+            f"{self.prefix}-{self.program}-{{}}",
+        ]
 
 
 def bubblewrap(payload):
     links = [word for name, target in LINKS.items() for word in ("--symlink", target, f"/{name}")]
-    return ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", *links,
-            "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", *payload]
+    return [
+        "bwrap",
+        "--unshare-all",
+        "--die-with-parent",
+        "--ro-bind",
+        "/usr",
+        "/usr",
+        *links,
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--tmpfs",
+        "/tmp",
+        *payload,
+    ]
 
 
 def everyone(cupel, nothing, work, prefix):
@@ -91,14 +143,27 @@ def everyone(cupel, nothing, work, prefix):
     return [
         Peer("floor", "nothing; a program of one system call", lambda _: [nothing]),
         Peer("spawn", "nothing", lambda payload: payload),
-        Peer("unshare", "namespaces", lambda payload: ["unshare", "-Urmpinuf", *payload], ["unshare", "--version"]),
-        Peer("bubblewrap", "namespaces, binds; no limits, no seccomp filter, no record", bubblewrap,
-             ["bwrap", "--version"]),
+        Peer(
+            "unshare",
+            "namespaces",
+            lambda payload: ["unshare", "-Urmpinuf", *payload],
+            ["unshare", "--version"],
+        ),
+        Peer(
+            "bubblewrap",
+            "namespaces, binds; no limits, no seccomp filter, no record",
+            bubblewrap,
+            ["bwrap", "--version"],
+        ),
         Peer("crun", limits, Oci("crun", work, prefix, hidden).command, ["crun", "--version"]),
         Peer("runc", limits, Oci("runc", work, prefix).command, ["runc", "--version"]),
-        Peer("cupel run", "namespaces, binds, uid of its own, capabilities, seccomp, Landlock, limits of memory, cpu, processes, time, "
-             "disk, log; receipt, durable record, verdict, cleanup",
-             lambda payload: [cupel, "run", "-q", "--", *payload], [cupel, "version"]),
+        Peer(
+            "cupel run",
+            "namespaces, binds, uid of its own, capabilities, seccomp, Landlock, limits of memory, cpu, processes, time, "
+            "disk, log; receipt, durable record, verdict, cleanup",
+            lambda payload: [cupel, "run", "-q", "--", *payload],
+            [cupel, "version"],
+        ),
     ]
 
 

@@ -24,6 +24,7 @@ def python_loop(scale):
 
 def matmul(scale):
     import numpy  # pylint: disable=import-outside-toplevel
+
     a = numpy.random.default_rng(1).random((500, 500))
     start = now()
     for _ in range(max(1, int(12 * scale))):
@@ -34,6 +35,7 @@ def matmul(scale):
 
 def fft(scale):
     import numpy  # pylint: disable=import-outside-toplevel
+
     a = numpy.random.default_rng(1).random(1 << 18)
     start = now()
     for _ in range(max(1, int(20 * scale))):
@@ -91,7 +93,10 @@ def forks(scale):
     subprocess.run(["/bin/sh", "-c", script], check=True)
 
 
-WORK = {work.__name__: work for work in (python_loop, matmul, fft, big_file, many_files, synced_files, forks)}
+WORK = {
+    work.__name__: work
+    for work in (python_loop, matmul, fft, big_file, many_files, synced_files, forks)
+}
 
 
 def main():

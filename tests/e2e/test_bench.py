@@ -18,8 +18,15 @@ ENV = {"CUPEL": str(lib.BINARY), "PYTHONDONTWRITEBYTECODE": "1"}
 
 def call(*words):
     """To its end; returns the pid it had."""
-    with subprocess.Popen([*map(str, words)], env={**os.environ, **ENV}, cwd=ROOT, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*map(str, words)],
+        env={**os.environ, **ENV},
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         _, err = process.communicate(timeout=300 * lib.SLOW)
     assert process.returncode == 0, err
     return process.pid
@@ -33,7 +40,17 @@ def results(tmp_path_factory):
     to = tmp_path_factory.mktemp("bench")
     pid = call("bench/run", "--quick", "--build", lib.BUILD, "--out", to / "bench.json")
     (to / "pid").write_text(str(pid), encoding="utf-8")
-    call("bench/overhead", "--quick", "--build", lib.BUILD, "--out", to / "overhead.json", "python_loop", "many_files", "forks")
+    call(
+        "bench/overhead",
+        "--quick",
+        "--build",
+        lib.BUILD,
+        "--out",
+        to / "overhead.json",
+        "python_loop",
+        "many_files",
+        "forks",
+    )
     call("bench/report", "--build", to, "--to", to)
     return to
 
@@ -43,7 +60,15 @@ def test_every_row_has_its_numbers(results):
     names = [row["name"] for row in result["rows"]]
     assert {"floor", "spawn", "cupel run"} <= set(names)
     assert not set(names) & set(result["left_out"])
-    assert set(names) | set(result["left_out"]) == {"floor", "spawn", "unshare", "bubblewrap", "crun", "runc", "cupel run"}
+    assert set(names) | set(result["left_out"]) == {
+        "floor",
+        "spawn",
+        "unshare",
+        "bubblewrap",
+        "crun",
+        "runc",
+        "cupel run",
+    }
     for way in ("back_to_back", "spaced"):
         assert list(result[way]) == names
         for row in result[way].values():
@@ -91,8 +116,11 @@ def throughput(caller, *words, **options):
 
 def causes(caller, before):
     new = set((caller.home / "runs").iterdir()) - before
-    return [json.loads(verdict.read_text(encoding="utf-8"))["cause"] for run in new
-            for verdict in run.glob("verdict.json")]
+    return [
+        json.loads(verdict.read_text(encoding="utf-8"))["cause"]
+        for run in new
+        for verdict in run.glob("verdict.json")
+    ]
 
 
 def test_one_process_drives_several_runs_at_once(root):
@@ -104,7 +132,9 @@ def test_one_process_drives_several_runs_at_once(root):
 
 
 def test_a_run_that_fails_is_not_counted(root):
-    with throughput(root, "-n", "2", "-j", "2", "false", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with throughput(
+        root, "-n", "2", "-j", "2", "false", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         out, err = process.communicate()
     assert process.returncode == 1 and not out and b"status 1" in err
 
@@ -121,7 +151,9 @@ def test_all_runs_of_a_killed_process_are_cancelled(root):
 
     with throughput(root, "-n", "3", "-j", "3", "sleep", "1000") as process:
         assert lib.wait_until(lambda: len(started()) == 3)
-        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8")
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(
+            encoding="utf-8"
+        )
         last = int(children.split()[-1])
         os.kill(last, signal.SIGSTOP)
         process.kill()

@@ -1,5 +1,5 @@
-/* Outside the box and outside the keeper: starts the keeper and follows it. The analysis's output is read back from its log files, so
- * a slow reader of our output slows nothing but us. */
+/* One run, followed to its end for somebody who watches. The analysis's output is read back from its log files, so a slow reader of
+ * our output slows nothing but us. */
 #include "run/run.h"
 
 #include <errno.h>
@@ -7,16 +7,10 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 
+#include "base/cleanup.h"
 #include "base/fs.h"
-#include "base/path.h"
-#include "base/proc.h"
-#include "health/gc.h"
-#include "keeper/record.h"
 
 /* One log of the run, passed on to one of our own streams. */
 struct tail {
@@ -27,41 +21,25 @@ struct tail {
 
 struct following {
 	const struct run_request *q;
-	int socket_fd; /* owned */
+	struct running run;
 	int signal_fd; /* owned */
-	int run_fd;    /* owned; the run directory, once it is there */
-	pid_t keeper;
 	struct tail tails[2];
-	bool ended;
 	bool cancelled; /* a signal asked us to end */
-	struct keeper_msg last;
 };
 
 static void following_release(struct following *f)
 {
-	cleanup_fd(&f->socket_fd);
+	running_release(&f->run);
 	cleanup_fd(&f->signal_fd);
-	cleanup_fd(&f->run_fd);
 	cleanup_fd(&f->tails[0].log_fd);
 	cleanup_fd(&f->tails[1].log_fd);
-}
-
-static bool open_run(struct following *f)
-{
-	if (f->run_fd < 0) {
-		CLEANUP_FREE char *path =
-			xasprintf("%s/runs/%s", f->q->config->home, f->q->resolved->id);
-		f->run_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-	}
-	return f->run_fd >= 0;
 }
 
 static void on_signal(struct following *f)
 {
 	struct signalfd_siginfo info;
 	while (read(f->signal_fd, &info, sizeof info) == sizeof info) {
-		struct keeper_cmd cmd = { .cancel_signal = (int)info.ssi_signo };
-		(void)send(f->socket_fd, &cmd, sizeof cmd, MSG_NOSIGNAL);
+		run_cancel(&f->run, (int)info.ssi_signo);
 		f->cancelled = true;
 	}
 }
@@ -87,8 +65,8 @@ static bool wait_for_reader(struct following *f, int to_fd)
 static void pass_on(struct following *f, struct tail *t)
 {
 	char buffer[PIPE_BUF];
-	if (t->log_fd < 0 && open_run(f)) {
-		int fd = fs_open_beneath(f->run_fd, t->name, O_RDONLY | O_CLOEXEC, 0);
+	if (t->log_fd < 0 && run_dir(&f->run) >= 0) {
+		int fd = fs_open_beneath(f->run.dir_fd, t->name, O_RDONLY | O_CLOEXEC, 0);
 		t->log_fd = fd < 0 ? -1 : fd;
 	}
 	while (t->log_fd >= 0 && t->to_fd >= 0) {
@@ -105,23 +83,13 @@ static void pass_on(struct following *f, struct tail *t)
 static void on_message(struct following *f)
 {
 	struct keeper_msg msg;
-	ssize_t n = proc_recv(f->socket_fd, &msg, sizeof msg, MSG_DONTWAIT);
-	if (n < 0 && errno == EAGAIN)
+	if (!run_hear(&f->run, &msg))
 		return;
-	if (n != sizeof msg) {
-		f->ended = true; /* the keeper died: the sweep below records what is left */
-		return;
-	}
 	if (msg.kind == KEEPER_MSG_LOG)
 		for (int i = 0; i < 2; i++)
 			pass_on(f, &f->tails[i]);
 	if (msg.kind == KEEPER_MSG_SAMPLE && f->q->viewer && f->q->viewer->sample)
 		f->q->viewer->sample(f->q->viewer->data, &msg);
-	if (msg.kind == KEEPER_MSG_REFUSED || msg.kind == KEEPER_MSG_ENDED ||
-	    msg.kind == KEEPER_MSG_UNRECORDED) {
-		f->last = msg;
-		f->ended = true;
-	}
 }
 
 static int take_signals(struct following *f, sigset_t *old, struct err *err)
@@ -142,85 +110,10 @@ static int take_signals(struct following *f, sigset_t *old, struct err *err)
 	return f->signal_fd < 0 ? err_errno(err, "read signals") : 0;
 }
 
-static int start_keeper(struct following *f, struct err *err)
-{
-	int sockets[2];
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
-		return err_errno(err, "make the keeper's socket");
-	const struct run_request *q = f->q;
-	struct keeper_request request = {
-		.id = q->resolved->id,
-		.config = q->config,
-		.analysis = q->analysis,
-		.runtime = &q->resolved->runtime,
-		.host = &q->resolved->host,
-		.plan = &q->resolved->plan,
-		.keep = q->resolved->keep,
-		.report_fd = sockets[1],
-	};
-	f->socket_fd = sockets[0];
-	f->keeper = fork();
-	if (f->keeper == 0) {
-		(void)close(sockets[0]);
-		(void)close(f->signal_fd);
-		keeper_main(&request);
-	}
-	(void)close(sockets[1]);
-	if (f->keeper < 0)
-		return err_errno(err, "start the keeper");
-	return 0;
-}
-
-/* The keeper died without a last word, and its box with it: recorded now, not at the next command. Where that one is already at it,
- * we wait for it. */
-static int record_death(struct following *f, struct err *err)
-{
-	const char *home = f->q->config->home, *id = f->q->resolved->id;
-	struct gc_report report;
-	for (;;) {
-		int r = gc_sweep(f->q->config, &report, err);
-		if (r < 0)
-			return r;
-		if (!open_run(f))
-			return err_set(
-				err, ERR_HOST, ECHILD,
-				"the keeper was killed before it had recorded anything; nothing was started");
-		r = record_wait(home, id);
-		if (faccessat(f->run_fd, "verdict.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-			return 0;
-		if (report.failed) {
-			*err = report.last_error;
-			return -(err->code ? err->code : EIO);
-		}
-		if (r < 0)
-			return err_set(err, ERR_HOST, -r,
-				       "record that the keeper of '%s' was killed: %s", id,
-				       strerrordesc_np(-r));
-	}
-}
-
-static int conclude(struct following *f, int *ret_exit_status, struct err *err)
-{
-	switch (f->last.kind) {
-	case KEEPER_MSG_ENDED:
-		*ret_exit_status = f->last.ended.exit_status;
-		if (f->q->ret_stages)
-			*f->q->ret_stages = f->last.ended.stages;
-		return 0;
-	case KEEPER_MSG_REFUSED:
-	case KEEPER_MSG_UNRECORDED:
-		*err = f->last.err;
-		return -(err->code ? err->code : EIO);
-	default:
-		*ret_exit_status = 128 + SIGKILL;
-		return record_death(f, err);
-	}
-}
-
 static int follow(struct following *f, int *ret_exit_status, struct err *err)
 {
-	while (!f->ended) {
-		struct pollfd fds[] = { { .fd = f->socket_fd, .events = POLLIN },
+	while (!f->run.ended) {
+		struct pollfd fds[] = { { .fd = f->run.fd, .events = POLLIN },
 					{ .fd = f->signal_fd, .events = POLLIN } };
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			return err_errno(err, "wait for the keeper");
@@ -229,37 +122,34 @@ static int follow(struct following *f, int *ret_exit_status, struct err *err)
 		if (fds[0].revents)
 			on_message(f);
 	}
-	if (f->last.kind != KEEPER_MSG_REFUSED)
+	if (f->run.last.kind != KEEPER_MSG_REFUSED)
 		for (int i = 0; i < 2; i++)
 			pass_on(f, &f->tails[i]);
 	if (f->q->viewer && f->q->viewer->clear)
 		f->q->viewer->clear(f->q->viewer->data);
-	(void)waitpid(f->keeper, NULL, 0);
-	return conclude(f, ret_exit_status, err);
+	int r = run_finish(&f->run, ret_exit_status, err);
+	if (r >= 0 && f->q->ret_stages && f->run.last.kind == KEEPER_MSG_ENDED)
+		*f->q->ret_stages = f->run.last.ended.stages;
+	return r;
 }
 
 int run_local(const struct run_request *request, int *ret_exit_status, struct err *err)
 {
-	struct gc_report report;
 	sigset_t old;
 	sigemptyset(&old);
 	CLEANUP(following_release)
 	struct following f = {
 		.q = request,
-		.socket_fd = -1,
+		.run = RUNNING_INIT,
 		.signal_fd = -1,
-		.run_fd = -1,
 		.tails = { { "stdout.log", -1, STDOUT_FILENO },
 			   { "stderr.log", -1, STDERR_FILENO } },
-		.last = { .kind = KEEPER_MSG_NONE },
 	};
-	int r = record_home(request->config->home, err);
-	if (r >= 0)
-		r = gc_sweep(request->config, &report, err);
+	int r = run_prepare(request->config, err);
 	if (r >= 0)
 		r = take_signals(&f, &old, err);
 	if (r >= 0)
-		r = start_keeper(&f, err);
+		r = run_start(request->config, request->analysis, request->resolved, &f.run, err);
 	if (r >= 0)
 		r = follow(&f, ret_exit_status, err);
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "box/plan.h"
@@ -28,6 +29,45 @@ void resolved_release(struct resolved *r);
 int run_resolve(const struct config *config, struct analysis *analysis, struct resolved *ret,
 		struct err *err);
 
+/* A run that this process started. Several may go on at once, each followed by its descriptor:
+ *
+ *	run_prepare, once; then for each run: run_resolve, run_start, poll on .fd, run_hear until .ended, run_finish.
+ *
+ * What was asked and resolved is needed only until run_start returns. */
+struct running {
+	const struct config *config; /* borrowed */
+	char id[ID_MAX + 1];
+	pid_t keeper;
+	int fd;     /* owned; readable when the keeper has something to say, or is gone */
+	int dir_fd; /* owned; see run_dir */
+	bool ended;
+	struct keeper_msg
+		last; /* once ended: its last word; KEEPER_MSG_NONE if it died without one */
+};
+#define RUNNING_INIT                                                                               \
+	{                                                                                          \
+		.fd = -1, .dir_fd = -1                                                             \
+	}
+
+/* A run that still goes on is cancelled, and waited for. */
+void running_release(struct running *r);
+#define CLEANUP_RUNNING CLEANUP(running_release)
+
+/* Makes the home if need be, and sweeps what dead runs left there. */
+int run_prepare(const struct config *config, struct err *err);
+/* Starts the keeper of a run. *ret is filled only on success. */
+int run_start(const struct config *config, const struct analysis *analysis,
+	      const struct resolved *resolved, struct running *ret, struct err *err);
+/* Takes one word of the keeper without waiting: true if *ret has it. */
+bool run_hear(struct running *r, struct keeper_msg *ret);
+/* Asks for the end; a second time it is at once. */
+void run_cancel(struct running *r, int signal_number);
+/* The run directory, borrowed; -1 as long as there is none. */
+int run_dir(struct running *r);
+/* The keeper has ended: how the analysis did is in *ret_exit_status. -errno only if nothing was started or the verdict could not be
+ * recorded. A keeper that was killed is recorded here, as lost. */
+int run_finish(struct running *r, int *ret_exit_status, struct err *err);
+
 /* Who shows the run while it goes on; each may be NULL. */
 struct run_viewer {
 	void *data;
@@ -43,6 +83,5 @@ struct run_request {
 	struct stages *ret_stages; /* NULL, or filled with where the time went */
 };
 
-/* Sweeps what dead runs left, starts a keeper, passes output and signals on, and waits for the verdict. -errno only if nothing was
- * started or the verdict could not be recorded; how the analysis ended is in *ret_exit_status. */
+/* All of the above for one run: prepares, starts it, passes output and signals on, and waits for the verdict. Returns as run_finish. */
 int run_local(const struct run_request *request, int *ret_exit_status, struct err *err);

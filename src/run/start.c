@@ -1,0 +1,170 @@
+/* A run from its start to its end, as seen by the process that asked for it: the keeper is a child that speaks over a socket. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "health/gc.h"
+#include "keeper/record.h"
+#include "run/run.h"
+
+static void reap(struct running *r)
+{
+	if (r->keeper > 0)
+		while (waitpid(r->keeper, NULL, 0) < 0 && errno == EINTR)
+			;
+	r->keeper = 0;
+}
+
+void running_release(struct running *r)
+{
+	cleanup_fd(&r->fd);
+	cleanup_fd(&r->dir_fd);
+	reap(r);
+}
+
+int run_prepare(const struct config *config, struct err *err)
+{
+	struct gc_report report;
+	int r = record_home(config->home, err);
+	return r < 0 ? r : gc_sweep(config, &report, err);
+}
+
+/* What else this process has open is not the keeper's: it would hold the sockets of other runs, whose keepers could then not see us
+ * die. A filter that refuses this refuses it to the box too, which says so. */
+static void close_all_but(int fd)
+{
+	unsigned first = STDERR_FILENO + 1, kept = (unsigned)fd;
+	if (kept > first)
+		(void)close_range(first, kept - 1, 0);
+	(void)close_range(kept < first ? first : kept + 1, ~0U, 0);
+}
+
+/* No signal may end the keeper, or run a handler of ours in it, before it has taken charge of its signals. */
+static pid_t fork_keeper(const struct keeper_request *request)
+{
+	sigset_t all, old;
+	sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &old);
+	pid_t pid = fork();
+	if (pid == 0) {
+		close_all_but(request->report_fd);
+		keeper_main(request);
+	}
+	int error = errno;
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	errno = error;
+	return pid;
+}
+
+int run_start(const struct config *config, const struct analysis *analysis,
+	      const struct resolved *resolved, struct running *ret, struct err *err)
+{
+	int sockets[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+		return err_errno(err, "make the keeper's socket");
+	CLEANUP_FD int ours = sockets[0];
+	CLEANUP_FD int theirs = sockets[1];
+	struct keeper_request request = {
+		.id = resolved->id,
+		.config = config,
+		.analysis = analysis,
+		.runtime = &resolved->runtime,
+		.host = &resolved->host,
+		.plan = &resolved->plan,
+		.keep = resolved->keep,
+		.report_fd = theirs,
+	};
+	struct running r = RUNNING_INIT;
+	r.config = config;
+	(void)snprintf(r.id, sizeof r.id, "%s", resolved->id);
+	r.keeper = fork_keeper(&request);
+	if (r.keeper < 0)
+		return err_errno(err, "start the keeper");
+	r.fd = take_fd(&ours);
+	*ret = r;
+	return 0;
+}
+
+bool run_hear(struct running *r, struct keeper_msg *ret)
+{
+	struct keeper_msg msg;
+	ssize_t n = proc_recv(r->fd, &msg, sizeof msg, MSG_DONTWAIT);
+	if (n < 0 && errno == EAGAIN)
+		return false;
+	if (n != sizeof msg) {
+		r->ended = true; /* it died: run_finish records what is left */
+		return false;
+	}
+	if (msg.kind == KEEPER_MSG_REFUSED || msg.kind == KEEPER_MSG_ENDED ||
+	    msg.kind == KEEPER_MSG_UNRECORDED) {
+		r->last = msg;
+		r->ended = true;
+	}
+	*ret = msg;
+	return true;
+}
+
+void run_cancel(struct running *r, int signal_number)
+{
+	struct keeper_cmd cmd = { .cancel_signal = signal_number };
+	(void)send(r->fd, &cmd, sizeof cmd, MSG_NOSIGNAL);
+}
+
+int run_dir(struct running *r)
+{
+	if (r->dir_fd < 0) {
+		CLEANUP_FREE char *path = xasprintf("%s/runs/%s", r->config->home, r->id);
+		r->dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	}
+	return r->dir_fd;
+}
+
+/* The keeper died without a last word, and its box with it: recorded now, not at the next command. Where that one is already at it,
+ * we wait for it. */
+static int record_death(struct running *run, struct err *err)
+{
+	struct gc_report report;
+	for (;;) {
+		int r = gc_sweep(run->config, &report, err);
+		if (r < 0)
+			return r;
+		if (run_dir(run) < 0)
+			return err_set(
+				err, ERR_HOST, ECHILD,
+				"the keeper was killed before it had recorded anything; nothing was started");
+		r = record_wait(run->config->home, run->id);
+		if (faccessat(run->dir_fd, "verdict.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			return 0;
+		if (report.failed) {
+			*err = report.last_error;
+			return -(err->code ? err->code : EIO);
+		}
+		if (r < 0)
+			return err_set(err, ERR_HOST, -r,
+				       "record that the keeper of '%s' was killed: %s", run->id,
+				       strerrordesc_np(-r));
+	}
+}
+
+int run_finish(struct running *r, int *ret_exit_status, struct err *err)
+{
+	reap(r);
+	switch (r->last.kind) {
+	case KEEPER_MSG_ENDED:
+		*ret_exit_status = r->last.ended.exit_status;
+		return 0;
+	case KEEPER_MSG_REFUSED:
+	case KEEPER_MSG_UNRECORDED:
+		*err = r->last.err;
+		return -(err->code ? err->code : EIO);
+	default:
+		*ret_exit_status = 128 + SIGKILL;
+		return record_death(r, err);
+	}
+}

@@ -8,8 +8,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "base/cleanup.h"
-
 int proc_pidfd_open(pid_t pid)
 {
 	int fd = pidfd_open(pid, 0); /* always close-on-exec */
@@ -93,16 +91,4 @@ ssize_t proc_recv_fd(int socket_fd, void *msg, size_t room, int *ret_fd)
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
 		memcpy(ret_fd, CMSG_DATA(header), sizeof *ret_fd);
 	return n;
-}
-
-int proc_parent_pidfd(pid_t expected)
-{
-	CLEANUP_FD int fd = pidfd_open(expected, 0);
-
-	if (fd < 0)
-		return -errno;
-	/* Asked after the open: if it is our parent now, its pid was not reused before. */
-	if (getppid() != expected)
-		return -ESRCH;
-	return take_fd(&fd);
 }

@@ -14,5 +14,3 @@ ssize_t proc_recv(int socket_fd, void *msg, size_t room, int flags);
  * caller, born O_CLOEXEC, -1 if none came. */
 int proc_send_fd(int socket_fd, const void *msg, size_t length, int fd);
 ssize_t proc_recv_fd(int socket_fd, void *msg, size_t room, int *ret_fd);
-/* pidfd of the parent while it is really still our parent `expected`; -ESRCH if it is gone already. */
-int proc_parent_pidfd(pid_t expected);

@@ -149,6 +149,24 @@ static int record_lost(struct record *r, const struct config *c, struct err *err
 	return e < 0 ? e : record_finish(r, lost_verdict(r, str_text(&found), aside), err);
 }
 
+static void drop_entry(const struct record *r)
+{
+	CLEANUP_FREE char *entry = xasprintf("active/%s", r->id);
+	(void)unlinkat(r->home_fd, entry, 0);
+}
+
+/* Somebody removed its directory: there is no record to complete, but what the run had on the host is still known. */
+static int clear_unrecorded(const struct record *r, const struct config *c, struct err *err)
+{
+	CLEANUP(traces_release) struct traces t = { 0 };
+	CLEANUP_STR struct str found = { 0 };
+	read_traces(r, c, &t);
+	int e = remove_leftovers(r, c->home, &t, &found, err);
+	if (e >= 0)
+		drop_entry(r);
+	return e;
+}
+
 static void sweep_one(const struct config *c, const char *id, struct gc_report *report)
 {
 	struct record r = RECORD_INIT;
@@ -163,9 +181,11 @@ static void sweep_one(const struct config *c, const char *id, struct gc_report *
 		report->cleared++;
 		return;
 	}
-	if (e >= 0 && fstatat(r.dir_fd, "verdict.json", &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		CLEANUP_FREE char *entry = xasprintf("active/%s", id);
-		(void)unlinkat(r.home_fd, entry, 0);
+	if (e >= 0 && r.dir_fd < 0) {
+		e = clear_unrecorded(&r, c, &err);
+		report->cleared += e >= 0;
+	} else if (e >= 0 && fstatat(r.dir_fd, "verdict.json", &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		drop_entry(&r);
 		report->cleared++;
 	} else if (e >= 0) {
 		e = record_lost(&r, c, &err);

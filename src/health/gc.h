@@ -8,7 +8,7 @@
 
 struct gc_report {
 	uint64_t lost;    /* runs recorded as lost */
-	uint64_t cleared; /* entries of complete runs */
+	uint64_t cleared; /* entries of complete runs, and of those whose directory is gone */
 	uint64_t alive;
 	uint64_t failed; /* could not be cleaned; `last_error` says why of one */
 	struct err last_error;

@@ -221,6 +221,11 @@ static int adopt(struct record *r, const char *home, struct err *err)
 	if (e < 0)
 		return e;
 	r->dir_fd = fs_open_beneath(r->home_fd, run, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	struct stat entry = { 0 };
+	if (r->dir_fd == -ENOENT && fstat(r->active_fd, &entry) == 0 && entry.st_size > 0) {
+		r->dir_fd = -1; /* it was there when the entry was written */
+		return 0;
+	}
 	if (r->dir_fd == -ENOENT) { /* while it is locked: a moment later it could be another's */
 		CLEANUP_FREE char *active = xasprintf("active/%s", r->id);
 		(void)unlinkat(r->home_fd, active, 0);

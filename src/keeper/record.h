@@ -48,8 +48,8 @@ int record_home(const char *home, struct err *err);
 /* Takes the id: -EEXIST (caller) if it is in use or was used before. From here on gc would find the run. */
 int record_claim(const char *home, const char *id, const struct record_traces *traces,
 		 struct record *ret, struct err *err);
-/* gc: takes over the directory of a dead run; -EAGAIN if its keeper lives, -ENOENT if there is no run directory
- * (an entry that was left without one is then gone). */
+/* gc: takes over the directory of a dead run; -EAGAIN if its keeper lives, -ENOENT if there never was a run directory
+ * (an entry that was left without one is then gone). If somebody removed the directory, dir_fd is -1 and the entry all there is. */
 int record_adopt(const char *home, const char *id, struct record *ret, struct err *err);
 /* Waits until no process holds the run, be it its keeper or a gc. -ENOENT if it is no longer active. */
 int record_wait(const char *home, const char *id);

@@ -3,6 +3,7 @@
 import collections
 import json
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -307,6 +308,21 @@ def test_recovery_never_takes_a_live_run_for_a_dead_one(crash):
             sweep.kill()
             sweep.wait()
     assert crash.assert_recovered(started[0][1])["cause"] == "ok"
+
+
+def test_a_removed_record_leaves_nothing_behind(crash):
+    """A dead run whose directory somebody removed: its groups, mount and working directory go."""
+    process, run_id = start(crash, 1)
+    with process:
+        assert lib.wait_until(lambda: b'"started"' in events(crash, run_id))
+        kill(crash.keeper_of(process))
+        process.kill()
+    crash.box_is_gone()
+    assert leftovers.leftovers(crash.caller)
+    shutil.rmtree(crash.caller.run_dir(run_id))
+    assert crash.gc() == {"lost": 0, "cleared": 1, "alive": 0, "failed": 0, "error": None}
+    leftovers.assert_nothing_left(crash.caller)
+    assert crash.caller.run("--", "true", id=run_id).cause == "ok"
 
 
 def test_after_a_power_cut(crash_root):

@@ -1,26 +1,13 @@
 """Files made to hurt whoever reads them, as an analysis file and as configuration: refused with a
 reason, in little time and memory. Time is the processor's, so that a busy host changes nothing."""
 
-import json
 import os
 
 import cupel as lib
 import pytest
 
 CPU_LIMIT_S = 5 * lib.SLOW
-# AddressSanitizer's own books count too.
-SANITIZED = b"__asan_init" in lib.BINARY.read_bytes() if lib.BINARY.exists() else False
-MEMORY_LIMIT_KB = (1024 if SANITIZED else 64) << 10
-
-# A small program of its own starts cupel: the peak of a process is never below that of the one it
-# was forked from, and pytest is large.
-MEASURE = f"""
-import json, resource, subprocess, sys
-resource.setrlimit(resource.RLIMIT_CPU, ({CPU_LIMIT_S}, {CPU_LIMIT_S}))
-done = subprocess.run(sys.argv[1:], capture_output=True)
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([done.returncode, done.stdout.decode(), done.stderr.decode(), used.ru_maxrss]))
-"""
+MEMORY_LIMIT_KB = lib.memory_limit_kb(64 << 10)
 
 
 def aliases(levels, width):
@@ -100,11 +87,7 @@ def refused(caller, place, words):
     """Of the caller's home and groups nothing is made."""
     path, command = place
     env = {"CUPEL_CONFIG": str(path)} if path.parent == caller.base else None
-    status, out, err = caller.call(
-        "/usr/bin/python3", "-I", "-c", MEASURE, caller.binary, *command, env=env
-    )
-    assert status == 0, err
-    status, out, err, peak_kb = json.loads(out)
+    status, out, err, peak_kb = caller.measured(CPU_LIMIT_S, caller.binary, *command, env=env)
     assert (status, out) == (2, ""), err
     assert words in err and (str(path) in err or str(path.resolve()) in err), err
     assert err.count("\n") == 1 and len(err) < 1200, err
@@ -145,12 +128,8 @@ def test_control_the_same_files_are_read_when_they_are_harmless(caller):
     """The measure lets a good file pass, and would have seen a bad one."""
     path = caller.dir / "good.yaml"
     path.write_text("command: [true]\n", encoding="utf-8")
-    status, out, err = caller.call(
-        "/usr/bin/python3", "-I", "-c", MEASURE, caller.binary, "plan", path
-    )
+    status, _, err, peak_kb = caller.measured(CPU_LIMIT_S, caller.binary, "plan", path)
     path.unlink()
-    assert status == 0 and json.loads(out)[0] == 0, err
-    _, out, _ = caller.call(
-        "/usr/bin/python3", "-I", "-c", MEASURE, "/usr/bin/python3", "-c", "x = b'x' * (100 << 20)"
-    )
-    assert json.loads(out)[3] > 100 << 10
+    assert status == 0 and peak_kb < MEMORY_LIMIT_KB, err
+    greedy = ("/usr/bin/python3", "-c", f"x = b'x' * ({MEMORY_LIMIT_KB} << 10)")
+    assert caller.measured(CPU_LIMIT_S, *greedy)[3] > MEMORY_LIMIT_KB

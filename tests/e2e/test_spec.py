@@ -98,8 +98,9 @@ BOMBS = {
 def test_a_bomb_is_refused_in_little_memory(fresh_of_module, name):
     cupel = fresh_of_module
     path = write(cupel, BOMBS[name])
-    status, out, err = cupel.call("prlimit", "--as=100000000", "--cpu=5", cupel.binary, "run", path)
+    status, out, err, peak_kb = cupel.measured(5 * lib.SLOW, cupel.binary, "run", path)
     assert (status, out) == (2, ""), err
+    assert peak_kb < lib.memory_limit_kb(64 << 10)
     assert len(err) < 2000 and not cupel.home.exists()
 
 

@@ -43,12 +43,14 @@ class Crash:
         return None
 
     def init_of(self, process):
-        """The box's init, as soon as it is cloned. A helper of the keeper is another program."""
+        """The box's init, as soon as it is cloned: a helper of the keeper has no namespace of its
+        own, and may look like cupel until it is another program."""
         keeper = self.keeper_of(process)
+        here = os.readlink("/proc/self/ns/pid")
         while keeper and process.poll() is None:
             for pid in children(keeper):
                 try:
-                    if os.readlink(f"/proc/{pid}/exe") == str(self.caller.binary):
+                    if os.readlink(f"/proc/{pid}/ns/pid") != here:
                         return pid
                 except OSError:
                     continue

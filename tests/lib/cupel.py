@@ -27,6 +27,17 @@ USER_ID = 12345
 # An emulated processor is ten times slower.
 SLOW = 10 if os.environ.get("CUPEL_TEST_VM") == "1" else 1
 RUN_LIMIT_S = 120 * SLOW
+SANITIZED = b"__asan_init" in BINARY.read_bytes() if BINARY.exists() else False
+# A small program of its own starts cupel: the peak of a process is never below that of the one it
+# was forked from, and pytest is large.
+_MEASURE = """
+import json, resource, subprocess, sys
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+done = subprocess.run(sys.argv[2:], capture_output=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([done.returncode, done.stdout.decode(), done.stderr.decode(), used.ru_maxrss]))
+"""
 
 _V1_CONTROLLERS = {"memory", "cpu", "cpuacct", "pids", "blkio"}
 # Acts of the probe that change what their paths name, and those that are only for a box.
@@ -77,6 +88,11 @@ def cgroup_mounts():
     if v2 and "memory" in (v2 / "cgroup.controllers").read_text(encoding="utf-8").split():
         return [], v2
     return v1, None
+
+
+def memory_limit_kb(plain):
+    """AddressSanitizer's own books count too."""
+    return (1 << 20) if SANITIZED else plain
 
 
 def wait_until(condition, limit_s=30 * SLOW):
@@ -221,7 +237,8 @@ class Cupel:
             "CUPEL_HOME": str(self.home),
             "CUPEL_CONFIG": str(self.config),
         }
-        for name in ("CUPEL_FAULT", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
+        passed = ("CUPEL_FAULT", "ASAN_OPTIONS", "UBSAN_OPTIONS", "CUPEL_SANITIZER_REPORTS")
+        for name in passed:
             if name in os.environ:
                 env[name] = os.environ[name]
         return {**env, **(extra or {})}
@@ -248,6 +265,14 @@ class Cupel:
                 process.kill()
                 raise
         return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+
+    def measured(self, cpu_s, *command, **options):
+        """Any program within that much time of the processor: status, stdout, stderr, and its peak
+        of resident memory in KiB."""
+        python = ("/usr/bin/python3", "-I", "-c", _MEASURE, cpu_s)
+        status, out, err = self.call(*python, *command, **options)
+        assert status == 0, err
+        return json.loads(out)
 
     def new_id(self):
         return f"t{os.getpid()}-{next(_numbers)}"

@@ -32,12 +32,15 @@ def _is_ours(pid, caller):
 
 
 def processes(caller):
-    """Keepers, inits and analyses of this caller that still live (a zombie is its parent's)."""
+    """Keepers, inits and analyses of this caller that still live (a zombie is its parent's). Looks
+    again if it finds none: a child that is born after /proc was listed is missed by the first look
+    if its parent dies before that comes to it."""
     found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        state = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-        if state and state[0] != b"Z" and _is_ours(pid, caller):
-            found.append(f"process {pid} {_read(f'/proc/{pid}/comm').decode().strip()}")
+    for _ in range(2):
+        for pid in [] if found else filter(str.isdigit, os.listdir("/proc")):
+            state = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+            if state and state[0] != b"Z" and _is_ours(pid, caller):
+                found.append(f"process {pid} {_read(f'/proc/{pid}/comm').decode().strip()}")
     return found
 
 

@@ -224,6 +224,21 @@ static void an_entry_without_a_run_is_cleared(void **state)
 	leave(h, "r1"); /* the id was never used */
 }
 
+/* Somebody removed the record of a dead run: what it had on the host goes all the same, and the entry last. */
+static void a_run_whose_directory_is_gone_is_cleared(void **state)
+{
+	struct home *h = *state;
+	make_work(h->work_dir, 3);
+	leave(h, "r1");
+	assert_int_equal(fs_remove_tree(h->fd, "runs/r1", NULL, NULL), 0);
+	assert_report(sweep(h), 0, 1, 0);
+	assert_int_equal(access(h->work_dir, F_OK), -1);
+	assert_false(exists(h, "active/r1"));
+	assert_false(exists(h, "runs/r1"));
+	assert_report(sweep(h), 0, 0, 0);
+	leave(h, "r1"); /* the id is free again */
+}
+
 static void the_entry_of_a_complete_run_is_cleared(void **state)
 {
 	struct home *h = *state;
@@ -390,6 +405,7 @@ int main(void)
 		ROW(a_second_sweep_changes_nothing),
 		ROW(a_live_run_is_left_alone),
 		ROW(an_entry_without_a_run_is_cleared),
+		ROW(a_run_whose_directory_is_gone_is_cleared),
 		ROW(the_entry_of_a_complete_run_is_cleared),
 		ROW(a_new_boot_looks_at_all_runs),
 		ROW(torn_traces_fall_back_to_the_configuration),

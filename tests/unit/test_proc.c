@@ -41,26 +41,11 @@ static void killed_by_signal(void **state)
 		(void)pause();
 	CLEANUP_FD int fd = proc_pidfd_open(pid);
 	assert_true(fd >= 0);
+	assert_int_equal(proc_pidfd_open(-1), -EINVAL);
 	assert_int_equal(proc_signal(fd, SIGKILL), 0);
 	assert_int_equal(proc_wait(fd, &status), 0);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGKILL);
-}
-
-static void parent_or_nobody(void **state)
-{
-	pid_t self = getpid();
-	pid_t pid = fork();
-	int status = 0;
-
-	if (pid == 0) {
-		CLEANUP_FD int parent_fd = proc_parent_pidfd(self);
-		/* our own pid is alive, but is not our parent */
-		_exit(parent_fd >= 0 && proc_parent_pidfd(getpid()) == -ESRCH ? 0 : 1);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	assert_int_equal(proc_pidfd_open(-1), -EINVAL);
 }
 
 /* The kernel reports a reset before the message when words of ours were never read. */
@@ -86,7 +71,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(exit_status_and_reaping),
 		cmocka_unit_test(killed_by_signal),
-		cmocka_unit_test(parent_or_nobody),
 		cmocka_unit_test(last_words_of_one_who_did_not_listen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,5 +10,8 @@ int proc_wait(int pidfd, int *ret_status);
 /* recv of one message from a process at the other end of a socket, with errno. One that ended with words of ours unread makes the kernel
  * report ECONNRESET first; its own last words come after that, and are what counts. */
 ssize_t proc_recv(int socket_fd, void *msg, size_t room, int flags);
+/* Runs a program to its end with nothing of our environment; what it prints is dropped, its messages go to error_fd. Negative errno, or its
+ * wait status. */
+int proc_run(const char *program, char *const argv[], int error_fd);
 /* pidfd of the parent while it is really still our parent `expected`; -ESRCH if it is gone already. */
 int proc_parent_pidfd(pid_t expected);

@@ -7,12 +7,13 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "spec/analysis.h"
+#include "spec/config.h"
 #include "spec/limits.h"
 
 enum runtime_kind {
 	RUNTIME_SYSTEM, /* the host's own /usr */
-	RUNTIME_CONDA,  /* a prefix made by conda, mamba, micromamba or pixi, over the host's /usr */
-	RUNTIME_VENV,   /* a Python virtual environment, over the host's /usr and its base interpreter's prefix */
+	RUNTIME_CONDA, /* a prefix made by conda, mamba, micromamba or pixi, over the host's /usr */
+	RUNTIME_VENV, /* a Python virtual environment, over the host's /usr and its base interpreter's prefix */
 	RUNTIME_ROOTFS, /* a directory tree or a squashfs file that replaces the host's /usr */
 	RUNTIME_IMAGE,  /* an OCI image, unpacked once by digest; then like a directory rootfs */
 	RUNTIME_KIND_COUNT_
@@ -29,9 +30,9 @@ struct interpreter {
 };
 
 enum runtime_check_kind {
-	CHECK_IMPORT,  /* a Python module (with the runtime's interpreter for .py) or an R package can be loaded */
+	CHECK_IMPORT, /* a Python module (with the runtime's interpreter for .py) or an R package can be loaded */
 	CHECK_VERSION, /* the command's output holds a version at least `expect` */
-	CHECK_RUN,     /* the command ends with 0 and, if `expect` is said, prints output with that SHA-256 or exactly that text */
+	CHECK_RUN, /* the command ends with 0 and, if `expect` is said, prints output with that SHA-256 or exactly that text */
 	CHECK_KIND_COUNT_
 };
 struct runtime_check {
@@ -48,26 +49,43 @@ struct runtime {
 	enum runtime_kind kind;
 	char *prefix; /* owned; conda, venv: its directory; rootfs: directory or squashfs file; image: layout directory or archive;
 		       * NULL for system. Absolute, links resolved */
-	char *root;   /* owned or NULL; rootfs, image: the directory that becomes the box's root, once it is known */
-	char *path;   /* owned; the value of PATH in the box */
+	char *root; /* owned or NULL; rootfs, image: the directory that becomes the box's root, once it is known */
+	char *path;                       /* owned; the value of PATH in the box */
 	struct interpreter *interpreters; /* owned */
 	size_t n_interpreters;
 	struct pairs env;
-	struct limits limits;   /* defaults of this runtime */
-	struct strv read_only;  /* absolute host paths, shown at the same place */
-	struct strv devices;    /* absolute device nodes */
-	struct strv packages;   /* Debian packages that provide it, for the remedy; system only */
-	struct strv provides;   /* modules and programs it is good for: `suggest` and the import rule look here */
+	struct limits limits;  /* defaults of this runtime */
+	struct strv read_only; /* absolute host paths, shown at the same place */
+	struct strv devices;   /* absolute device nodes */
+	struct strv packages;  /* Debian packages that provide it, for the remedy; system only */
+	struct strv
+		provides; /* modules and programs it is good for: `suggest` and the import rule look here */
 	struct runtime_check *checks; /* owned */
 	size_t n_checks;
 	struct limits check_limits; /* of one check; built-in 1 GiB, 1 cpu, 60 s */
-	char *lock;   /* owned; where its lock file is or would be */
-	char *origin; /* owned; "built-in" or "FILE:LINE" */
+	char *lock;                 /* owned; where its lock file is or would be */
+	char *origin;               /* owned; "built-in" or "FILE:LINE" */
 	bool from_project; /* said by a project, which may show nothing from outside itself */
+	/* Found out when the entry is read. */
+	struct pairs
+		shown; /* shown read-only beside /usr: place in the box -> place on the host, without links */
+	/* Found out by runtime_open. */
+	struct rootfs *tree; /* owned or NULL; rootfs, image: what the box's root is made of */
+	char *digest;        /* owned or NULL; image: of its manifest */
+	/* Found out by running the activation. */
+	struct strv unset; /* variables that are taken away */
 };
 
 void runtime_release(struct runtime *r);
 #define CLEANUP_RUNTIME CLEANUP(runtime_release)
+
+/* Brings a runtime within reach of a box: what it is made of is there and readable, its image unpacked or mounted, its tree looked at.
+ * Writes nothing but HOME/cache. A failure says what is broken and the remedy. */
+int runtime_open(const struct config *config, struct runtime *r, struct err *err);
+/* Is there such a program, as the box will see it: absolute, or found in the runtime's PATH? */
+bool runtime_has(const struct runtime *r, const char *program);
+/* The built-in one: the host's own /usr. */
+void runtime_system(const struct config *config, struct runtime *ret);
 
 /* The argv that runs the analysis here: its command, or the interpreter for its script as it will be
  * called inside the box (`script_path`). A script without a known ending is run itself and must be

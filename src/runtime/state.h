@@ -22,8 +22,8 @@ struct runtime_state {
 	char *verified_time; /* owned or NULL; of the last check */
 	enum depth verified_depth;
 	struct fingerprint fingerprint; /* at that time */
-	json_t *checks; /* owned or NULL; each check's name, ok, text, duration */
-	json_t *drift;  /* owned or NULL */
+	json_t *checks;                 /* owned or NULL; each check's name, ok, text, duration */
+	json_t *drift;                  /* owned or NULL */
 };
 void runtime_state_release(struct runtime_state *s);
 #define CLEANUP_RUNTIME_STATE CLEANUP(runtime_state_release)
@@ -33,7 +33,10 @@ int state_read(const struct config *config, const char *name, struct runtime_sta
 int state_write(const struct config *config, const char *name, const struct runtime_state *s,
 		struct err *err);
 
+/* The depths that were looked at, by name. */
+json_t *fingerprint_json(const struct fingerprint *f);
+
 /* Before a run: identity now, against lock and state. 0: fit; -ESTALE with the reason and the remedy in err (cause runtime-broken):
- * degraded or broken. `ret` gets the identity that runs. */
+ * degraded or broken. `ret` gets the identity that runs, with -ESTALE too. */
 int runtime_fit(const struct config *config, const struct runtime *r, struct fingerprint *ret,
 		struct err *err);

@@ -98,6 +98,7 @@ struct box_entry {
 	bool has_net_ns; /* or the analysis asked for the host's network and may have it */
 	bool has_ipc_ns;
 	bool has_uts_ns;
+	int image_fd; /* borrowed; the mount of the runtime's own file system, or -1 */
 	dev_t work_dev;
 	ino_t work_ino;
 };

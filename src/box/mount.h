@@ -18,6 +18,7 @@ struct root_request {
 	const struct plan *plan;
 	dev_t work_dev;
 	ino_t work_ino;
+	int image_fd; /* borrowed; STEP_IMAGE: a mount that is attached nowhere yet */
 };
 
 /* In a fresh mount namespace: carries out the steps and makes the result the root. Each failure names its step and path. */

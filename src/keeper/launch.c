@@ -187,6 +187,7 @@ static int launch_parts(const struct launch_request *q, struct launched *l, stru
 		.uid = q->uid,
 		.gid = q->gid,
 		.is_root = q->is_root,
+		.image_fd = q->image_fd,
 		.work_dev = work.st_dev,
 		.work_ino = work.st_ino,
 	};

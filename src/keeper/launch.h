@@ -30,6 +30,7 @@ struct launch_request {
 	uid_t uid; /* of the run, the host's number */
 	gid_t gid;
 	bool is_root;
+	int image_fd; /* the runtime's own file system, a mount that is attached nowhere; -1 if it has none */
 	int work_fd; /* the working directory, as the keeper made it */
 };
 

@@ -6,6 +6,7 @@
 #include "base/fs.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
+#include "runtime/rootfs.h"
 
 #define FIRST_SAMPLE_NS (20 * NS_PER_MS)
 
@@ -112,12 +113,14 @@ static int open_logs(struct keeper_state *s, struct err *err)
 static int make_box(struct keeper_state *s, struct err *err)
 {
 	struct keeping *k = &s->k;
+	const struct rootfs *tree = k->q->runtime->tree;
 	struct launch_request request = {
 		.plan = k->q->plan,
 		.budget = k->budget,
 		.uid = s->uid,
 		.gid = s->gid,
 		.is_root = k->q->host->is_root,
+		.image_fd = tree && tree->is_mounted ? tree->fd : -1,
 		.work_fd = k->scratch.dir_fd,
 	};
 	int r = launch(&request, &k->box, err);
@@ -160,8 +163,13 @@ static int record_request(struct keeper_state *s, struct err *err)
 	int r = record_event(record, "accepted", describe_caller(), err);
 	if (r >= 0)
 		r = record_file(record, "analysis.json", describe_analysis(s->k.q), err);
-	if (r >= 0)
+	bool refused = chosen_refused(s->k.q->chosen);
+	if (r >= 0 && (!refused || s->k.q->plan->n_steps))
 		r = record_file(record, "plan.json", plan_json(s->k.q->plan), err);
+	if (r >= 0 && refused) {
+		*err = s->k.q->chosen->unfit;
+		r = -err->code;
+	}
 	stages_mark(&s->k.stages, STAGE_CLAIM);
 	return r;
 }

@@ -153,6 +153,7 @@ static int start_keeper(struct following *f, struct err *err)
 		.config = q->config,
 		.analysis = q->analysis,
 		.runtime = &q->resolved->runtime,
+		.chosen = &q->resolved->chosen,
 		.host = &q->resolved->host,
 		.plan = &q->resolved->plan,
 		.keep = q->resolved->keep,
@@ -249,8 +250,8 @@ int run_local(const struct run_request *request, int *ret_exit_status, struct er
 		.socket_fd = -1,
 		.signal_fd = -1,
 		.run_fd = -1,
-		.tails = { { "stdout.log", -1, STDOUT_FILENO },
-			   { "stderr.log", -1, STDERR_FILENO } },
+		.tails = { { "stdout.log", -1, request->is_silent ? -1 : STDOUT_FILENO },
+			   { "stderr.log", -1, request->is_silent ? -1 : STDERR_FILENO } },
 		.last = { .kind = KEEPER_MSG_NONE },
 	};
 	int r = record_home(request->config->home, err);

@@ -108,6 +108,26 @@ static void decide_oom(const struct ending *e, struct verdict *v)
 		     size_text(e->usage.mem_peak_bytes), size_text(memory));
 }
 
+/* Nothing was started, or it could not go on: not for anything that the analysis did. */
+static void decide_refused(const struct ending *e, struct verdict *v)
+{
+	v->cause = e->stop == STOP_RUNTIME ? CAUSE_RUNTIME_BROKEN : CAUSE_SETUP;
+	v->exit_status = 125;
+	if (e->stop == STOP_RECORD)
+		note(v, "The run was ended because its record could no longer be written: %s.",
+		     e->setup.text);
+	else if (e->stop == STOP_SETUP)
+		note(v, "The box could not be set up, and nothing was started: %s.", e->setup.text);
+	else
+		note(v, "The runtime can't be relied on, and nothing was started: %s.",
+		     e->setup.text);
+	if (e->stop == STOP_SETUP && e->setup_optional)
+		note(v, " Or do without, which the record will say: --allow-missing %s.",
+		     e->setup.layer);
+	if (e->stop == STOP_RUNTIME && e->setup.code == ESTALE)
+		note(v, " Or run in it as it is, which the record will say: --allow-drift.");
+}
+
 static void decide_stop(const struct ending *e, struct verdict *v)
 {
 	switch (e->stop) {
@@ -141,27 +161,9 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 		note(v, "The run was cancelled after %s: %s.", time_text(e->wall_ns), e->stop_by);
 		break;
 	case STOP_SETUP:
-		v->cause = CAUSE_SETUP;
-		v->exit_status = 125;
-		note(v, "The box could not be set up, and nothing was started: %s.", e->setup.text);
-		if (e->setup_optional)
-			note(v, " Or do without, which the record will say: --allow-missing %s.",
-			     e->setup.layer);
-		break;
 	case STOP_RECORD:
-		v->cause = CAUSE_SETUP;
-		v->exit_status = 125;
-		note(v, "The run was ended because its record could no longer be written: %s.",
-		     e->setup.text);
-		break;
 	case STOP_RUNTIME:
-		v->cause = CAUSE_RUNTIME_BROKEN;
-		v->exit_status = 125;
-		note(v, "The runtime can't be relied on, and nothing was started: %s.",
-		     e->setup.text);
-		if (e->setup.code == ESTALE)
-			note(v,
-			     " Or run in it as it is, which the record will say: --allow-drift.");
+		decide_refused(e, v);
 		break;
 	case STOP_OOM:
 	case STOP_NONE:

@@ -2,7 +2,9 @@
 #include "base/proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
@@ -91,4 +93,51 @@ ssize_t proc_recv_fd(int socket_fd, void *msg, size_t room, int *ret_fd)
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
 		memcpy(ret_fd, CMSG_DATA(header), sizeof *ret_fd);
 	return n;
+}
+
+static int spawn_setup(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int error_fd)
+{
+	sigset_t none, all;
+	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
+	int r = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+	if (r == 0)
+		r = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
+	if (r == 0)
+		r = posix_spawn_file_actions_adddup2(actions, error_fd, 2);
+	/* A keeper blocks signals to read them from a descriptor; a child must not inherit that. */
+	if (r == 0)
+		r = posix_spawnattr_setsigmask(attr, &none);
+	if (r == 0)
+		r = posix_spawnattr_setsigdefault(attr, &all);
+	if (r == 0)
+		r = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	return -r;
+}
+
+int proc_run(const char *program, char *const argv[], int error_fd)
+{
+	char *const env[] = { (char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C",
+			      NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	pid_t pid = -1;
+	int status = 0;
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return -ENOMEM;
+	if (posix_spawnattr_init(&attr) != 0) {
+		(void)posix_spawn_file_actions_destroy(&actions);
+		return -ENOMEM;
+	}
+	int r = spawn_setup(&actions, &attr, error_fd);
+	if (r == 0)
+		r = -posix_spawn(&pid, program, &actions, &attr, argv, env);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	(void)posix_spawnattr_destroy(&attr);
+	if (r < 0)
+		return r;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return status;
 }

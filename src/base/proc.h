@@ -14,3 +14,6 @@ ssize_t proc_recv(int socket_fd, void *msg, size_t room, int flags);
  * caller, born O_CLOEXEC, -1 if none came. */
 int proc_send_fd(int socket_fd, const void *msg, size_t length, int fd);
 ssize_t proc_recv_fd(int socket_fd, void *msg, size_t room, int *ret_fd);
+/* Runs a program to its end with nothing of our environment; what it prints is dropped, its messages go to error_fd. Negative errno, or its
+ * wait status. */
+int proc_run(const char *program, char *const argv[], int error_fd);

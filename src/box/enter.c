@@ -24,6 +24,7 @@
 #include "box/userns.h"
 
 #define CONTROL_FD 3 /* where init keeps its socket, behind the three standard descriptors */
+#define IMAGE_FD   4 /* the runtime's own file system, if it has one, until the root is made */
 /* The host's own services are worth more than any analysis when the host itself runs out of memory. */
 #define OOM_SCORE "500"
 
@@ -80,16 +81,17 @@ static int join_budget(struct entering *s, struct err *err)
 static int set_descriptors(struct entering *s, struct err *err)
 {
 	const struct box_entry *e = s->e;
-	int from[4] = { e->stdin_fd, e->stdout_fd, e->stderr_fd, e->control_fd };
-	for (int i = 0; i < 4; i++) { /* first out of the way of each other */
+	int from[] = { e->stdin_fd, e->stdout_fd, e->stderr_fd, e->control_fd, e->image_fd };
+	int n = e->image_fd < 0 ? IMAGE_FD : IMAGE_FD + 1;
+	for (int i = 0; i < n; i++) { /* first out of the way of each other */
 		from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
 		if (from[i] < 0)
 			return err_errno(err, "move a descriptor");
 	}
-	for (int i = 0; i < 4; i++)
-		if (dup3(from[i], i, i == CONTROL_FD ? O_CLOEXEC : 0) < 0 && errno != EINVAL)
+	for (int i = 0; i < n; i++)
+		if (dup3(from[i], i, i >= CONTROL_FD ? O_CLOEXEC : 0) < 0 && errno != EINVAL)
 			return err_errno(err, "place descriptor %d", i);
-	if (close_range(CONTROL_FD + 1, ~0U, 0) < 0)
+	if (close_range((unsigned)n, ~0U, 0) < 0)
 		return err_errno(err, "close all other descriptors");
 	return 0;
 }
@@ -146,7 +148,9 @@ static int take_work(void *data, struct root_work *ret, struct err *err)
 
 static int make_root(struct entering *s, struct err *err)
 {
-	struct root_request request = { .plan = s->e->plan, .take_work = take_work };
+	struct root_request request = { .plan = s->e->plan,
+					.take_work = take_work,
+					.image_fd = s->e->image_fd < 0 ? -1 : IMAGE_FD };
 	return root_make(&request, &s->root, err);
 }
 

@@ -106,6 +106,7 @@ struct box_entry {
 	bool has_uts_ns;
 	int join_fds[BOX_JOIN_MAX]; /* borrowed; where init writes "0" to be in its budget */
 	int n_join;
+	int image_fd; /* borrowed; the mount of the runtime's own file system, or -1 */
 };
 
 /* Flags for the clone that makes init. */

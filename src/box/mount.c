@@ -87,14 +87,14 @@ static int new_mount(const char *type, const char *const options[][2], unsigned 
 	return fd < 0 ? -errno : fd;
 }
 
-/* What a step names on the host, without following any link. */
-static int open_source(const char *path, struct stat *ret_st)
+/* What a step names on the host, or below the new root, without following any link. */
+static int open_source(int dir_fd, const char *path, struct stat *ret_st)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
 	};
-	CLEANUP_FD int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	CLEANUP_FD int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
 	if (fd < 0 || fstat(fd, ret_st) < 0)
 		return -errno;
 	return take_fd(&fd);
@@ -174,7 +174,8 @@ static int do_bind(const struct root *root, const struct step *s)
 	struct stat st = { 0 };
 	uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
 			      (s->writable ? 0 : MOUNT_ATTR_RDONLY);
-	CLEANUP_FD int fd = open_source(s->source, &st);
+	CLEANUP_FD int fd = s->inside ? open_source(root->root_fd, relative(s->source), &st)
+				      : open_source(AT_FDCWD, s->source, &st);
 	if (fd < 0)
 		return fd;
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
@@ -191,7 +192,7 @@ static int do_work(const struct root *root, const struct step *s, const struct r
 	if (r < 0)
 		return r;
 	CLEANUP_FD int mount_fd = work.mount_fd;
-	CLEANUP_FD int source_fd = mount_fd < 0 ? open_source(s->source, &st) : -1;
+	CLEANUP_FD int source_fd = mount_fd < 0 ? open_source(AT_FDCWD, s->source, &st) : -1;
 	if (mount_fd < 0 && source_fd < 0)
 		return source_fd;
 	if (mount_fd >= 0 && fstat(mount_fd, &st) < 0)
@@ -210,11 +211,11 @@ static int do_work(const struct root *root, const struct step *s, const struct r
 static int do_device(const struct root *root, const struct step *s)
 {
 	struct stat st = { 0 };
-	CLEANUP_FD int fd = open_source(s->source, &st);
+	CLEANUP_FD int fd = open_source(AT_FDCWD, s->source, &st);
 	if (fd < 0)
 		return fd;
 	/* Memory devices have major 1; anything else under such a name was put there by someone. */
-	if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != 1)
+	if (!S_ISCHR(st.st_mode) || (major(st.st_rdev) != 1 && !s->any_kind))
 		return -ENODEV;
 	return place_source(root, fd, s, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0);
 }
@@ -250,6 +251,20 @@ static int do_link(const struct root *root, const struct step *s)
 	return symlinkat(s->source, root->root_fd, relative(s->target)) < 0 ? -errno : 0;
 }
 
+static int do_image(const struct root *root, const struct step *s, const struct root_request *q)
+{
+	int r = make_target(root->root_fd, relative(s->target), true);
+	return r < 0 ? r : attach(q->image_fd, root->root_fd, relative(s->target));
+}
+
+/* umount2 takes no descriptor; from the new root the path is ours alone. */
+static int do_drop(const struct root *root, const struct step *s)
+{
+	if (fchdir(root->root_fd) < 0)
+		return -errno;
+	return umount2(relative(s->target), MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+}
+
 static int do_seal(const struct root *root, const struct step *s)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
@@ -281,6 +296,10 @@ static int do_step(struct root *root, const struct step *s, const struct root_re
 		return do_mask(root, s);
 	case STEP_COVER:
 		return cover(root, relative(s->source), relative(s->target), COVER_ATTRIBUTES);
+	case STEP_IMAGE:
+		return do_image(root, s, q);
+	case STEP_DROP:
+		return do_drop(root, s);
 	case STEP_SEAL:
 		return do_seal(root, s);
 	}

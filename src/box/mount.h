@@ -25,6 +25,7 @@ struct root_request {
 	/* Waits for it. */
 	int (*take_work)(void *data, struct root_work *ret, struct err *err);
 	void *data;
+	int image_fd; /* borrowed; STEP_IMAGE: a mount that is attached nowhere yet */
 };
 
 /* In a fresh mount namespace: carries out the steps and makes the result the root. Each failure names its step and path. */

@@ -20,7 +20,7 @@ struct step *plan_step(struct plan *p, enum step_kind kind, const char *target, 
 	return s;
 }
 
-static void plan_rule(struct plan *p, const char *path, enum access access)
+void plan_rule(struct plan *p, const char *path, enum access access)
 {
 	p->rules = xreallocarray(p->rules, p->n_rules + 1, sizeof *p->rules);
 	p->rules[p->n_rules++] = (struct rule){ .path = xstrdup(path), .access = access };
@@ -136,13 +136,18 @@ static int plan_layers(const struct plan_request *q, struct plan *p, struct err 
 	return 0;
 }
 
-static int plan_fill(const struct plan_request *q, struct plan *p, struct err *err)
+static void plan_names(const struct plan_request *q, struct plan *p)
 {
 	p->id = xstrdup(q->id);
 	p->work_dir = config_work_dir(q->config, q->id);
 	p->cwd = xstrdup(p->work_dir);
 	p->hostname = xstrdup("cupel");
 	p->limits = *q->limits;
+}
+
+static int plan_fill(const struct plan_request *q, struct plan *p, struct err *err)
+{
+	plan_names(q, p);
 	int r = check_work_root(q, p->work_dir, err);
 	if (r >= 0)
 		r = plan_layers(q, p, err);
@@ -152,9 +157,12 @@ static int plan_fill(const struct plan_request *q, struct plan *p, struct err *e
 	plan_env(q, p);
 	plan_rlimits(q->limits, p);
 	plan_root(q, p);
-	r = plan_work(q, p, err);
+	r = plan_shown(q, p, err);
+	if (r >= 0)
+		r = plan_work(q, p, err);
 	if (r < 0)
 		return r;
+	plan_tree(q, p);
 	plan_step(p, STEP_SEAL, "/", NULL);
 	plan_rules(p);
 	CLEANUP_FREE char *script =
@@ -174,6 +182,15 @@ int plan_make(const struct plan_request *request, struct plan *ret, struct err *
 	}
 	*ret = p;
 	return 0;
+}
+
+void plan_refused(const struct plan_request *request, struct plan *ret)
+{
+	const struct analysis *a = request->analysis;
+	struct plan p = { 0 };
+	plan_names(request, &p);
+	strv_copy(&p.argv, a->command.n ? &a->command : &a->code);
+	*ret = p;
 }
 
 void plan_release(struct plan *p)

@@ -32,7 +32,9 @@ enum step_kind {
 	STEP_LINK,   /* a symbolic link to `source` */
 	STEP_MASK,   /* an empty file or directory over what is there; skipped where nothing is */
 	STEP_COVER,  /* `source`, a file made before inside the box, over what is there */
-	STEP_SEAL,   /* the mount at `target` becomes read-only: all mount points are made */
+	STEP_IMAGE, /* the runtime's own file system, for the time of the set-up; `source` is its file */
+	STEP_DROP, /* lets go of that at `target`: what was shown of it stays */
+	STEP_SEAL, /* the mount at `target` becomes read-only: all mount points are made */
 };
 
 struct step {
@@ -43,6 +45,8 @@ struct step {
 	uint64_t inodes;
 	mode_t mode;   /* STEP_TMPFS, STEP_DIR, STEP_FILE */
 	bool writable; /* STEP_BIND, STEP_TMPFS */
+	bool inside;   /* STEP_BIND: `source` is a path in the box */
+	bool any_kind; /* STEP_DEVICE: the runtime names it; otherwise only memory devices are what they seem */
 };
 
 enum access { ACCESS_READ, ACCESS_WRITE, ACCESS_DEVICE };
@@ -100,6 +104,8 @@ void plan_release(struct plan *p);
 
 /* Errors: inputs that collide or show protected paths (caller); Landlock missing and not allowed to be (layer). */
 int plan_make(const struct plan_request *request, struct plan *ret, struct err *err);
+/* What there is of a plan where the runtime is out of reach: names and limits, nothing that could be carried out. */
+void plan_refused(const struct plan_request *request, struct plan *ret);
 json_t *plan_json(const struct plan *p);
 bool plan_may_miss(const struct plan *p, const char *layer);
 const char *step_kind_name(enum step_kind kind);

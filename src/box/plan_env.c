@@ -62,6 +62,7 @@ void plan_env(const struct plan_request *q, struct plan *p)
 		pairs_set(&env, q->analysis->env.v[i].key, q->analysis->env.v[i].value);
 	set_cupel(&env, q, p);
 	for (size_t i = 0; i < env.n; i++)
-		strv_addf(&p->env, "%s=%s", env.v[i].key, env.v[i].value);
+		if (!strv_has(&q->runtime->unset, env.v[i].key))
+			strv_addf(&p->env, "%s=%s", env.v[i].key, env.v[i].value);
 	pairs_release(&env);
 }

@@ -9,7 +9,8 @@ const char *step_kind_name(enum step_kind kind)
 		[STEP_TMPFS] = "tmpfs", [STEP_BIND] = "bind",     [STEP_WORK] = "work",
 		[STEP_PROC] = "proc",   [STEP_DEVICE] = "device", [STEP_DIR] = "dir",
 		[STEP_FILE] = "file",   [STEP_LINK] = "link",     [STEP_MASK] = "mask",
-		[STEP_COVER] = "cover", [STEP_SEAL] = "seal",
+		[STEP_COVER] = "cover", [STEP_SEAL] = "seal",     [STEP_IMAGE] = "image",
+		[STEP_DROP] = "drop",
 	};
 	return names[kind];
 }

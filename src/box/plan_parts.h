@@ -5,8 +5,14 @@
 
 struct step *plan_step(struct plan *p, enum step_kind kind, const char *target, const char *source);
 
+void plan_rule(struct plan *p, const char *path, enum access access);
+
 void plan_env(const struct plan_request *q, struct plan *p);
 /* The private root: runtime, /etc, /dev, /proc, /tmp. */
 void plan_root(const struct plan_request *q, struct plan *p);
+/* plan_runtime.c: what a runtime shows beside /usr, its devices; after the root, before the working directory. */
+int plan_shown(const struct plan_request *q, struct plan *p, struct err *err);
+/* Its own tree in place of the host's /usr: after everything else, so that nothing of ours is reached through it. */
+void plan_tree(const struct plan_request *q, struct plan *p);
 /* The working directory with code, data and docs in it. */
 int plan_work(const struct plan_request *q, struct plan *p, struct err *err);

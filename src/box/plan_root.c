@@ -70,7 +70,8 @@ static void plan_etc(const struct plan_request *q, struct plan *p)
 		plan_file(p, "/etc/resolv.conf", "");
 	else if (q->host->resolv_conf)
 		plan_step(p, STEP_BIND, "/etc/resolv.conf", q->host->resolv_conf);
-	plan_links(p, "/etc", q->host->etc, q->host->n_etc);
+	if (!q->runtime->tree)
+		plan_links(p, "/etc", q->host->etc, q->host->n_etc);
 }
 
 static void plan_dev(const struct plan_request *q, struct plan *p)
@@ -130,15 +131,17 @@ static void plan_proc(const struct plan_request *q, struct plan *p)
 void plan_root(const struct plan_request *q, struct plan *p)
 {
 	plan_tmpfs(p, "/", 4 << 20, 2048, 0755);
-	plan_step(p, STEP_BIND, "/usr", "/usr");
-	plan_links(p, "", q->host->links, q->host->n_links);
+	if (!q->runtime->tree) {
+		plan_step(p, STEP_BIND, "/usr", "/usr");
+		plan_links(p, "", q->host->links, q->host->n_links);
+	}
 	plan_etc(q, p);
 	plan_dev(q, p);
 	plan_sys(p);
 	plan_proc(q, p);
 	plan_dir(p, "/run");
 	plan_dir(p, "/home");
-	plan_dir(p, "/var/lib");
+	plan_dir(p, q->runtime->tree ? "/var" : "/var/lib");
 	plan_tmpfs(p, "/tmp", q->limits->at[LIMIT_MEMORY].value, q->limits->at[LIMIT_INODES].value,
 		   01777);
 	plan_step(p, STEP_LINK, "/var/tmp", "../tmp");

@@ -5,70 +5,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "base/hash.h"
+#include "base/proc.h"
 #include "base/str.h"
 
 #define FEATURES "^has_journal,^resize_inode,sparse_super2"
 #define EXTENDED "lazy_itable_init=1,lazy_journal_init=1,nodiscard,num_backup_sb=0,root_owner=0:0"
-
-static int spawn_setup(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int error_fd)
-{
-	sigset_t none, all;
-	(void)sigemptyset(&none);
-	(void)sigfillset(&all);
-	int r = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-	if (r == 0)
-		r = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(actions, error_fd, 2);
-	/* The keeper blocks signals to read them from a descriptor; a child must not inherit that. */
-	if (r == 0)
-		r = posix_spawnattr_setsigmask(attr, &none);
-	if (r == 0)
-		r = posix_spawnattr_setsigdefault(attr, &all);
-	if (r == 0)
-		r = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	return -r;
-}
-
-/* Runs the program with nothing of our environment; its messages go to error_fd. Negative errno, or its wait status. */
-static int run_program(const char *program, char *const argv[], int error_fd)
-{
-	char *const env[] = { (char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C",
-			      NULL };
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	pid_t pid = -1;
-	int status = 0;
-	if (posix_spawn_file_actions_init(&actions) != 0)
-		return -ENOMEM;
-	if (posix_spawnattr_init(&attr) != 0) {
-		(void)posix_spawn_file_actions_destroy(&actions);
-		return -ENOMEM;
-	}
-	int r = spawn_setup(&actions, &attr, error_fd);
-	if (r == 0)
-		r = -posix_spawn(&pid, program, &actions, &attr, argv, env);
-	(void)posix_spawn_file_actions_destroy(&actions);
-	(void)posix_spawnattr_destroy(&attr);
-	if (r < 0)
-		return r;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return status;
-}
 
 static const char *find_mkfs(void)
 {
@@ -100,7 +50,7 @@ static int mkfs(const char *program, const char *features, const char *path, uin
 	CLEANUP_FD int read_fd = pipe_fds[0];
 	CLEANUP_FD int write_fd = pipe_fds[1];
 	/* Read only after its end: its few lines fit into the pipe, and more than that is dropped by O_NONBLOCK. */
-	int status = run_program(program, strv_argv(&argv), write_fd);
+	int status = proc_run(program, strv_argv(&argv), write_fd);
 	if (status < 0)
 		return err_set(err, ERR_HOST, -status, "run %s: %s", program, strerror(-status));
 	if (status == 0)
@@ -118,7 +68,7 @@ static void debugfs(const char *program, const char *command, const char *path, 
 {
 	char *const argv[] = { (char *)"debugfs", (char *)"-w", (char *)"-R",
 			       (char *)command,   (char *)path, NULL };
-	(void)run_program(program, argv, null_fd);
+	(void)proc_run(program, argv, null_fd);
 }
 
 /* What each run would otherwise do itself, and does where debugfs is absent: lost+found is for repairs that nobody makes here, and

@@ -11,13 +11,15 @@ static int show(const struct run_args *args, const struct analysis *analysis,
 		const struct resolved *resolved, struct err *err)
 {
 	if (!args->json) {
-		plan_print(analysis, &resolved->runtime, &resolved->plan);
+		plan_print(analysis, &resolved->runtime, &resolved->chosen, &resolved->plan);
 		return 0;
 	}
 	json_t *a = analysis_json(analysis);
 	json_object_set_new(a, "runtime", json_string(resolved->runtime.name));
-	CLEANUP_JSON json_t *both =
-		json_pack("{s:o,s:o}", "analysis", a, "plan", plan_json(&resolved->plan));
+	CLEANUP_JSON json_t *both = json_pack("{s:o,s:o,s:o,s:b}", "analysis", a, "plan",
+					      plan_json(&resolved->plan), "runtime",
+					      chosen_json(&resolved->chosen, &resolved->runtime),
+					      "refused", chosen_refused(&resolved->chosen));
 	CLEANUP_FREE char *text = json_dumps(both, JSON_COMPACT);
 	if (!text)
 		return err_caller(err, "the plan can't be written as JSON");
@@ -40,9 +42,13 @@ static int main_plan(const struct command *self, int argc, char **argv)
 	if (r >= 0)
 		r = config_read(&(struct config_where){ 0 }, &config, &err);
 	if (r >= 0)
-		r = run_resolve(&config, &analysis, &resolved, &err);
+		r = run_foresee(&config, &analysis, &resolved, &err);
 	if (r >= 0)
 		r = show(&args, &analysis, &resolved, &err);
+	if (r >= 0 && chosen_refused(&resolved.chosen)) {
+		err = resolved.chosen.unfit;
+		r = err_wrap(&err, "a run would be refused as runtime-broken");
+	}
 	return r < 0 ? cli_fail(&err) : 0;
 }
 

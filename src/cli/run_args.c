@@ -127,6 +127,12 @@ static int set_missing(void *target, const struct option_row *row, const char *v
 	return 0;
 }
 
+static int set_drift(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	((struct run_args *)target)->said.allow_drift = true;
+	return 0;
+}
+
 static int set_warn_signal(void *target, const struct option_row *row, const char *value,
 			   struct err *err)
 {
@@ -169,6 +175,8 @@ static const struct option_row rows[] = {
 	{ 0, "keep", "WHEN", "keep the working directory: never, failed, always", set_keep, 0 },
 	{ 0, "allow-missing", "LAYER",
 	  "run even if the host lacks this layer; recorded; may be repeated", set_missing, 0 },
+	{ 0, "allow-drift", NULL, "run even in a runtime that is degraded or broken; recorded",
+	  set_drift, 0 },
 	{ 0, "json", NULL, "print the result as JSON", set_json, 0 },
 	{ 0, "timings", NULL, "say where the time went, stage by stage", set_timings, 0 },
 	{ 'q', "quiet", NULL, "no status line and no summary", set_quiet, 0 },
@@ -191,6 +199,7 @@ static void replace_text(char **to, char **from)
 /* Options win over the file; lists of things to show or set are added to, the list of outputs is replaced. */
 static void lay_over(struct analysis *a, struct analysis *said)
 {
+	a->runtime_by_option = said->runtime != NULL;
 	replace_text(&a->runtime, &said->runtime);
 	replace_text(&a->id, &said->id);
 	replace_text(&a->profile, &said->profile);
@@ -214,6 +223,7 @@ static void lay_over(struct analysis *a, struct analysis *said)
 	for (size_t i = 0; i < said->labels.n; i++)
 		pairs_set(&a->labels, said->labels.v[i].key, said->labels.v[i].value);
 	strv_copy(&a->allow_missing, &said->allow_missing);
+	a->allow_drift |= said->allow_drift;
 	if (said->network_said)
 		a->network = said->network;
 	if (said->keep_said)

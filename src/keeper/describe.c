@@ -18,9 +18,7 @@ json_t *describe_analysis(const struct keeper_request *q)
 	json_t *o = analysis_json(q->analysis);
 	json_object_set_new(o, "id", json_string(q->id));
 	json_object_set_new(o, "limits", limits_json(&q->plan->limits));
-	json_object_set_new(o, "runtime",
-			    json_pack("{s:s,s:s,s:o}", "name", q->runtime->name, "kind",
-				      q->runtime->kind, "version", json_text(q->runtime->version)));
+	json_object_set_new(o, "runtime", chosen_json(q->chosen, q->runtime));
 	json_object_set_new(o, "work_dir", json_text(q->plan->work_dir));
 	return o;
 }
@@ -62,6 +60,7 @@ json_t *describe_receipt(struct keeping *k)
 	char missing[128];
 	json_t *o = receipt_json(&k->box.entry, &k->box.facts, &k->box.outside);
 	describe_missing(k, missing, sizeof missing);
+	json_object_set_new(o, "runtime", chosen_summary_json(k->q->chosen, k->q->runtime));
 	json_object_set_new(o, "budget", budget_json(k));
 	json_object_set_new(o, "disk", disk_json(&k->scratch));
 	json_object_set_new(o, "missing_layers", json_string(missing));
@@ -138,6 +137,7 @@ json_t *describe_verdict(const struct keeping *k, const struct verdict *v,
 	json_t *o = verdict_json(v, &k->ending);
 	json_object_set_new(o, "id", json_string(k->q->id));
 	json_object_set_new(o, "runtime", json_string(k->q->runtime->name));
+	json_object_set_new(o, "runtime_state", chosen_summary_json(k->q->chosen, k->q->runtime));
 	if (k->q->analysis->quest)
 		json_object_set_new(o, "quest", json_text(k->q->analysis->quest));
 	if (k->q->analysis->name)

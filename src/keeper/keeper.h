@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "box/plan.h"
 #include "keeper/stages.h"
+#include "runtime/chosen.h"
 #include "runtime/runtime.h"
 #include "spec/analysis.h"
 #include "spec/config.h"
@@ -15,6 +16,7 @@ struct keeper_request {
 	const struct config *config;
 	const struct analysis *analysis; /* resolved */
 	const struct runtime *runtime;
+	const struct chosen *chosen; /* refused: the run is recorded, and nothing is made for it */
 	const struct host *host;
 	const struct plan *plan;
 	enum keep keep;

@@ -191,6 +191,7 @@ static int begin(const struct launch_request *q, struct launched *l, struct err 
 		.uid = q->uid,
 		.gid = q->gid,
 		.is_root = q->is_root,
+		.image_fd = q->image_fd,
 	};
 	choose_layers(&l->entry);
 	static_assert(BOX_JOIN_MAX >= BUDGET_JOIN_MAX, "room for every tree");

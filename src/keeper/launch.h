@@ -32,6 +32,7 @@ struct launch_request {
 	uid_t uid; /* of the run, the host's number */
 	gid_t gid;
 	bool is_root;
+	int image_fd; /* the runtime's own file system, a mount that is attached nowhere; -1 if it has none */
 };
 
 /* Init is there, in the budget, and makes the box's root. On failure nothing of it is left. */

@@ -6,6 +6,7 @@
 #include "base/fs.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
+#include "runtime/rootfs.h"
 
 #define FIRST_SAMPLE_NS (20 * NS_PER_MS)
 
@@ -114,12 +115,14 @@ static void scratch_task(void *data)
 static int begin_box(struct keeper_state *s, struct err *err)
 {
 	struct keeping *k = &s->k;
+	const struct rootfs *tree = k->q->runtime->tree;
 	struct launch_request request = {
 		.plan = k->q->plan,
 		.budget = k->budget,
 		.uid = s->uid,
 		.gid = s->gid,
 		.is_root = k->q->host->is_root,
+		.image_fd = tree && tree->is_mounted ? tree->fd : -1,
 	};
 	int r = launch_begin(&request, &k->box, err);
 	if (r >= 0)
@@ -179,7 +182,7 @@ static int record_request(struct keeper_state *s, struct err *err)
 {
 	struct record *record = &s->k.record;
 	int r = record_file(record, "analysis.json", describe_analysis(s->k.q), err);
-	if (r >= 0)
+	if (r >= 0 && s->k.q->plan->n_steps)
 		r = record_file(record, "plan.json", plan_json(s->k.q->plan), err);
 	if (r >= 0)
 		r = record_sync_claim(record, err);
@@ -187,9 +190,21 @@ static int record_request(struct keeper_state *s, struct err *err)
 	return r;
 }
 
+/* A runtime that is not what it was: recorded, so that it can be explained, and nothing is made for it. */
+static int refuse(struct keeper_state *s, struct err *err)
+{
+	int r = record_request(s, err);
+	if (r < 0)
+		return r;
+	*err = s->k.q->chosen->unfit;
+	return -err->code;
+}
+
 int keeper_prepare(struct keeper_state *s, struct err *err)
 {
 	struct stages *stages = &s->k.stages;
+	if (chosen_refused(s->k.q->chosen))
+		return refuse(s, err);
 	int r = take_user(s, err);
 	if (r >= 0)
 		r = make_budget(s, err);

@@ -28,6 +28,7 @@ const char *cause_name(enum cause cause)
 		[CAUSE_CANCELLED] = "cancelled",
 		[CAUSE_LOST] = "lost",
 		[CAUSE_SETUP] = "setup",
+		[CAUSE_RUNTIME_BROKEN] = "runtime-broken",
 	};
 	return names[cause];
 }
@@ -35,10 +36,11 @@ const char *cause_name(enum cause cause)
 const char *stop_name(enum stop stop)
 {
 	static const char *const names[STOP_COUNT_] = {
-		[STOP_NONE] = "none",    [STOP_DEADLINE] = "deadline",
-		[STOP_CPU] = "cpu time", [STOP_OOM] = "out of memory",
-		[STOP_DISK] = "disk",    [STOP_CANCEL] = "cancelled",
-		[STOP_SETUP] = "set-up", [STOP_RECORD] = "record",
+		[STOP_NONE] = "none",       [STOP_DEADLINE] = "deadline",
+		[STOP_CPU] = "cpu time",    [STOP_OOM] = "out of memory",
+		[STOP_DISK] = "disk",       [STOP_CANCEL] = "cancelled",
+		[STOP_SETUP] = "set-up",    [STOP_RECORD] = "record",
+		[STOP_RUNTIME] = "runtime",
 	};
 	return names[stop];
 }
@@ -106,6 +108,26 @@ static void decide_oom(const struct ending *e, struct verdict *v)
 		     size_text(e->usage.mem_peak_bytes), size_text(memory));
 }
 
+/* Nothing was started, or it could not go on: not for anything that the analysis did. */
+static void decide_refused(const struct ending *e, struct verdict *v)
+{
+	v->cause = e->stop == STOP_RUNTIME ? CAUSE_RUNTIME_BROKEN : CAUSE_SETUP;
+	v->exit_status = 125;
+	if (e->stop == STOP_RECORD)
+		note(v, "The run was ended because its record could no longer be written: %s.",
+		     e->setup.text);
+	else if (e->stop == STOP_SETUP)
+		note(v, "The box could not be set up, and nothing was started: %s.", e->setup.text);
+	else
+		note(v, "The runtime can't be relied on, and nothing was started: %s.",
+		     e->setup.text);
+	if (e->stop == STOP_SETUP && e->setup_optional)
+		note(v, " Or do without, which the record will say: --allow-missing %s.",
+		     e->setup.layer);
+	if (e->stop == STOP_RUNTIME && e->setup.code == ESTALE)
+		note(v, " Or run in it as it is, which the record will say: --allow-drift.");
+}
+
 static void decide_stop(const struct ending *e, struct verdict *v)
 {
 	switch (e->stop) {
@@ -139,18 +161,9 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 		note(v, "The run was cancelled after %s: %s.", time_text(e->wall_ns), e->stop_by);
 		break;
 	case STOP_SETUP:
-		v->cause = CAUSE_SETUP;
-		v->exit_status = 125;
-		note(v, "The box could not be set up, and nothing was started: %s.", e->setup.text);
-		if (e->setup_optional)
-			note(v, " Or do without, which the record will say: --allow-missing %s.",
-			     e->setup.layer);
-		break;
 	case STOP_RECORD:
-		v->cause = CAUSE_SETUP;
-		v->exit_status = 125;
-		note(v, "The run was ended because its record could no longer be written: %s.",
-		     e->setup.text);
+	case STOP_RUNTIME:
+		decide_refused(e, v);
 		break;
 	case STOP_OOM:
 	case STOP_NONE:
@@ -268,6 +281,9 @@ static void add_remarks(const struct ending *e, struct verdict *v)
 	if (e->outputs_refused)
 		note(v, " %llu entries below the outputs were refused: see outputs.json.",
 		     (unsigned long long)e->outputs_refused);
+	if (e->drift)
+		note(v, " It ran in a runtime that can't be relied on, as was allowed: %s.",
+		     e->drift);
 	if (e->missing_layers[0])
 		note(v, " It ran without these layers, as was allowed: %s.", e->missing_layers);
 }

@@ -24,6 +24,7 @@ enum cause {
 	CAUSE_CANCELLED,
 	CAUSE_LOST,
 	CAUSE_SETUP,
+	CAUSE_RUNTIME_BROKEN,
 	CAUSE_COUNT_
 };
 const char *cause_name(enum cause cause);
@@ -38,6 +39,7 @@ enum stop {
 	STOP_CANCEL,
 	STOP_SETUP,
 	STOP_RECORD,
+	STOP_RUNTIME,
 	STOP_COUNT_
 };
 const char *stop_name(enum stop stop);
@@ -49,7 +51,7 @@ struct ending {
 	const char *stop_by; /* STOP_CANCEL: "SIGINT", "cupel run is gone", ... */
 	int stop_signal;     /* STOP_CANCEL: the signal that asked for it, 0 if none */
 	bool forced;         /* SIGTERM was not enough */
-	struct err setup;    /* STOP_SETUP, STOP_RECORD */
+	struct err setup;    /* STOP_SETUP, STOP_RECORD, STOP_RUNTIME */
 	bool started;        /* exec took place */
 	int exec_errno;      /* it did not */
 	bool exited;         /* wait_status is known */
@@ -67,7 +69,9 @@ struct ending {
 	const char *output_damaged; /* path or NULL: the disk below lost it */
 	uint64_t outputs_refused;
 	struct limits limits;
-	const char *program;      /* argv[0] */
+	const char *program; /* argv[0] */
+	const char *
+		drift; /* NULL, or why the runtime is not fit: it was run in all the same, as was allowed */
 	char missing_layers[128]; /* comma list */
 };
 

@@ -7,7 +7,10 @@
 
 #include "base/clock.h"
 #include "base/path.h"
+#include "run/activation.h"
 #include "run/run.h"
+#include "runtime/catalog.h"
+#include "runtime/state.h"
 
 #define DATA_ENTRIES_MAX 2000
 
@@ -16,6 +19,7 @@ void resolved_release(struct resolved *r)
 	plan_release(&r->plan);
 	host_release(&r->host);
 	runtime_release(&r->runtime);
+	chosen_release(&r->chosen);
 }
 
 /* Links are followed once, here, as the caller: later steps refuse to follow any. */
@@ -119,7 +123,9 @@ static int complete(const struct config *c, struct analysis *a, struct resolved 
 	if (e >= 0)
 		e = resolve_paths(a, err);
 	if (e >= 0)
-		e = runtime_find(a->runtime ? a->runtime : c->default_runtime, &r->runtime, err);
+		e = runtime_select(c, a, &r->chosen.selection, err);
+	if (e >= 0)
+		e = catalog_find(c, r->chosen.selection.name, &r->runtime, err);
 	if (e >= 0)
 		e = config_limits(c, &r->runtime.limits, a, &r->limits, err);
 	if (e >= 0)
@@ -134,14 +140,45 @@ static int complete(const struct config *c, struct analysis *a, struct resolved 
 	return 0;
 }
 
-static int resolve(const struct config *c, struct analysis *a, struct resolved *r, struct err *err)
+/* A runtime that is out of reach or not fit is no error here: a run in it is refused, and recorded as that. True if it can be planned
+ * with. */
+static bool look_at_runtime(const struct config *c, const struct analysis *a,
+			    enum activation_how how, struct resolved *r, struct strv *warnings)
+{
+	struct chosen *chosen = &r->chosen;
+	struct err *why = &chosen->unfit;
+	bool in_reach = runtime_open(c, &r->runtime, why) >= 0;
+	int e = in_reach ? runtime_fit(c, &r->runtime, &chosen->fingerprint, why) : -1;
+	chosen->allowed = e == -ESTALE && a->allow_drift;
+	if (e >= 0 || chosen->allowed) {
+		struct activation_request request = {
+			.config = c, .analysis = a, .id = r->id, .how = how, .warnings = warnings
+		};
+		struct err failed = { 0 };
+		if (activation_apply(&request, &r->runtime, chosen, &failed) < 0) {
+			*why = failed;
+			chosen->allowed = false;
+		}
+	}
+	if (chosen->allowed)
+		strv_addf(warnings, "the runtime can't be relied on, and is used all the same: %s",
+			  why->text);
+	else if (why->code)
+		strv_addf(warnings, "a run would be refused as runtime-broken: %s", why->text);
+	return in_reach;
+}
+
+static int resolve(const struct config *c, struct analysis *a, enum activation_how how,
+		   struct resolved *r, struct err *err)
 {
 	CLEANUP_STRV struct strv entries = { 0 };
+	CLEANUP_STRV struct strv warnings = { 0 };
 	int e = complete(c, a, r, err);
 	if (e >= 0)
 		e = list_data(c, a, &entries, err);
 	if (e < 0)
 		return e;
+	bool in_reach = look_at_runtime(c, a, how, r, &warnings);
 	struct plan_request request = {
 		.id = r->id,
 		.analysis = a,
@@ -152,19 +189,37 @@ static int resolve(const struct config *c, struct analysis *a, struct resolved *
 		.data_entries = &entries,
 		.deadline_unix = (clock_real_ns() + r->limits.at[LIMIT_TIME].value) / NS_PER_SEC,
 	};
-	e = plan_make(&request, &r->plan, err);
-	return e < 0 ? e : check_paths(a, err);
+	if (in_reach)
+		e = plan_make(&request, &r->plan, err);
+	else
+		plan_refused(&request, &r->plan);
+	if (e < 0)
+		return e;
+	strv_copy(&r->plan.warnings, &warnings);
+	return check_paths(a, err);
 }
 
-int run_resolve(const struct config *config, struct analysis *analysis, struct resolved *ret,
-		struct err *err)
+int run_resolve_how(const struct config *config, struct analysis *analysis, enum activation_how how,
+		    struct resolved *ret, struct err *err)
 {
 	struct resolved r = { 0 };
-	int e = resolve(config, analysis, &r, err);
+	int e = resolve(config, analysis, how, &r, err);
 	if (e < 0) {
 		resolved_release(&r);
 		return e;
 	}
 	*ret = r;
 	return 0;
+}
+
+int run_resolve(const struct config *config, struct analysis *analysis, struct resolved *ret,
+		struct err *err)
+{
+	return run_resolve_how(config, analysis, ACTIVATION_RUN, ret, err);
+}
+
+int run_foresee(const struct config *config, struct analysis *analysis, struct resolved *ret,
+		struct err *err)
+{
+	return run_resolve_how(config, analysis, ACTIVATION_KNOWN, ret, err);
 }

@@ -142,8 +142,8 @@ int run_local(const struct run_request *request, int *ret_exit_status, struct er
 		.q = request,
 		.run = RUNNING_INIT,
 		.signal_fd = -1,
-		.tails = { { "stdout.log", -1, STDOUT_FILENO },
-			   { "stderr.log", -1, STDERR_FILENO } },
+		.tails = { { "stdout.log", -1, request->is_silent ? -1 : STDOUT_FILENO },
+			   { "stderr.log", -1, request->is_silent ? -1 : STDERR_FILENO } },
 	};
 	int r = run_prepare(request->config, err);
 	if (r >= 0)

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "box/plan.h"
 #include "keeper/keeper.h"
+#include "runtime/chosen.h"
 #include "runtime/runtime.h"
 #include "spec/analysis.h"
 #include "spec/config.h"
@@ -16,6 +17,8 @@
 struct resolved {
 	char id[ID_MAX + 1];
 	struct runtime runtime;
+	struct chosen
+		chosen; /* refused: the plan may be bare, and a run is recorded as runtime-broken */
 	struct host host;
 	struct limits limits;
 	struct plan plan;
@@ -25,8 +28,12 @@ struct resolved {
 void resolved_release(struct resolved *r);
 #define CLEANUP_RESOLVED CLEANUP(resolved_release)
 
-/* Completes `analysis` (real paths, passed variables, default outputs) and plans. Touches nothing. */
+/* Completes `analysis` (real paths, passed variables, default outputs), chooses and looks at its runtime, and plans. An image may be
+ * unpacked into HOME/cache, and the scripts of a conda activation are run in a box of their own, once for each state of the runtime. */
 int run_resolve(const struct config *config, struct analysis *analysis, struct resolved *ret,
+		struct err *err);
+/* The same, but nothing is run: where scripts have not been run yet, a warning of the plan says so. */
+int run_foresee(const struct config *config, struct analysis *analysis, struct resolved *ret,
 		struct err *err);
 
 /* A run that this process started. Several may go on at once, each followed by its descriptor:
@@ -79,8 +86,9 @@ struct run_request {
 	const struct config *config;
 	const struct analysis *analysis;
 	const struct resolved *resolved;
-	const struct run_viewer *viewer;
-	struct stages *ret_stages; /* NULL, or filled with where the time went */
+	const struct run_viewer *viewer; /* or NULL */
+	bool is_silent;                  /* the analysis's own output goes to its log only */
+	struct stages *ret_stages;       /* NULL, or filled with where the time went */
 };
 
 /* All of the above for one run: prepares, starts it, passes output and signals on, and waits for the verdict. Returns as run_finish. */

@@ -12,6 +12,7 @@
 #include "health/gc.h"
 #include "keeper/record.h"
 #include "run/run.h"
+#include "runtime/rootfs.h"
 
 static void reap(struct running *r)
 {
@@ -37,12 +38,18 @@ int run_prepare(const struct config *config, struct err *err)
 
 /* What else this process has open is not the keeper's: it would hold the sockets of other runs, whose keepers could then not see us
  * die. A filter that refuses this refuses it to the box too, which says so. */
-static void close_all_but(int fd)
+static void close_all_but(int fd, int other_fd)
 {
-	unsigned first = STDERR_FILENO + 1, kept = (unsigned)fd;
-	if (kept > first)
-		(void)close_range(first, kept - 1, 0);
-	(void)close_range(kept < first ? first : kept + 1, ~0U, 0);
+	unsigned first = STDERR_FILENO + 1;
+	const int kept[] = { fd < other_fd ? fd : other_fd, fd < other_fd ? other_fd : fd };
+	for (size_t i = 0; i < 2; i++) {
+		if (kept[i] < (int)first)
+			continue;
+		if ((unsigned)kept[i] > first)
+			(void)close_range(first, (unsigned)kept[i] - 1, 0);
+		first = (unsigned)kept[i] + 1;
+	}
+	(void)close_range(first, ~0U, 0);
 }
 
 /* No signal may end the keeper, or run a handler of ours in it, before it has taken charge of its signals. */
@@ -53,7 +60,8 @@ static pid_t fork_keeper(const struct keeper_request *request)
 	(void)sigprocmask(SIG_SETMASK, &all, &old);
 	pid_t pid = fork();
 	if (pid == 0) {
-		close_all_but(request->report_fd);
+		const struct rootfs *tree = request->runtime->tree;
+		close_all_but(request->report_fd, tree ? tree->fd : -1);
 		keeper_main(request);
 	}
 	int error = errno;
@@ -75,6 +83,7 @@ int run_start(const struct config *config, const struct analysis *analysis,
 		.config = config,
 		.analysis = analysis,
 		.runtime = &resolved->runtime,
+		.chosen = &resolved->chosen,
 		.host = &resolved->host,
 		.plan = &resolved->plan,
 		.keep = resolved->keep,

@@ -1,4 +1,4 @@
-/* The runtimes there are, and how each calls a script. */
+/* A runtime as a value, and how it calls a script. */
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -6,81 +6,73 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/fs.h"
 #include "base/path.h"
+#include "runtime/rootfs.h"
 
-struct interpreter_row {
-	const char *extension;
-	const char *program;
-	const char *package;
-};
+const char *const runtime_kind_names[] = { [RUNTIME_SYSTEM] = "system",
+					   [RUNTIME_CONDA] = "conda",
+					   [RUNTIME_VENV] = "venv",
+					   [RUNTIME_ROOTFS] = "rootfs",
+					   [RUNTIME_IMAGE] = "image" };
 
-static const struct interpreter_row system_interpreters[] = {
-	{ ".py", "/usr/bin/python3", "python3" },    { ".R", "/usr/bin/Rscript", "r-base-core" },
-	{ ".r", "/usr/bin/Rscript", "r-base-core" }, { ".sh", "/bin/bash", "bash" },
-	{ ".pl", "/usr/bin/perl", "perl" },          { ".jl", "/usr/bin/julia", "julia" },
-	{ ".awk", "/usr/bin/awk", "mawk" },
-};
-
-/* PRETTY_NAME of os-release, so that a record says which system a `base` run saw. */
-static char *system_version(void)
+static void interpreter_release(struct interpreter *i)
 {
-	CLEANUP_FREE char *text = NULL;
-	if (fs_read_capped(AT_FDCWD, "/usr/lib/os-release", 65536, &text, NULL, NULL) < 0)
-		return xstrdup("unknown");
-	const char *key = "PRETTY_NAME=\"";
-	const char *start = strstr(text, key);
-	if (!start)
-		return xstrdup("unknown");
-	start += strlen(key);
-	return xstrndup(start, strcspn(start, "\"\n"));
+	free(i->extension);
+	free(i->language);
+	strv_release(&i->argv);
+	free(i->package);
 }
 
-static void runtime_system(struct runtime *ret)
+static void check_release(struct runtime_check *c)
 {
-	size_t n = sizeof system_interpreters / sizeof *system_interpreters;
-	*ret = (struct runtime){
-		.name = xstrdup("base"),
-		.kind = xstrdup("system"),
-		.version = system_version(),
-		.path = xstrdup("/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
-		.interpreters = xcalloc(n, sizeof(struct interpreter)),
-		.n_interpreters = n,
-	};
-	pairs_set(&ret->env, "PYTHONUNBUFFERED", "1"); /* or a log would be seen only at the end */
-	for (size_t i = 0; i < n; i++)
-		ret->interpreters[i] = (struct interpreter){
-			.extension = xstrdup(system_interpreters[i].extension),
-			.program = xstrdup(system_interpreters[i].program),
-			.package = xstrdup(system_interpreters[i].package),
-		};
-}
-
-int runtime_find(const char *name, struct runtime *ret, struct err *err)
-{
-	if (!str_eq(name, "base"))
-		return err_set(
-			err, ERR_CALLER, ENOENT,
-			"there is no runtime '%s'; this host has: base (the host's own /usr)",
-			name);
-	runtime_system(ret);
-	return 0;
+	free(c->name);
+	strv_release(&c->command);
+	free(c->expect);
 }
 
 void runtime_release(struct runtime *r)
 {
-	for (size_t i = 0; i < r->n_interpreters; i++) {
-		free(r->interpreters[i].extension);
-		free(r->interpreters[i].program);
-		free(r->interpreters[i].package);
-	}
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->n_interpreters; i++)
+		interpreter_release(&r->interpreters[i]);
+	for (size_t i = 0; i < r->n_checks; i++)
+		check_release(&r->checks[i]);
 	free(r->interpreters);
-	free(r->name);
-	free(r->kind);
-	free(r->version);
-	free(r->path);
+	free(r->checks);
+	char *const texts[] = { r->name, r->version, r->summary, r->prefix, r->root,
+				r->path, r->lock,    r->origin,  r->digest };
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		free(texts[i]);
+	struct strv *const lists[] = { &r->read_only, &r->devices, &r->packages, &r->provides,
+				       &r->unset };
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+		strv_release(lists[i]);
 	pairs_release(&r->env);
+	pairs_release(&r->shown);
+	rootfs_free(r->tree);
 	*r = (struct runtime){ 0 };
+}
+
+static bool has_file(const struct runtime *r, const char *path)
+{
+	return r->tree ? rootfs_has_program(r->tree, path) : access(path, X_OK) == 0;
+}
+
+bool runtime_has(const struct runtime *r, const char *program)
+{
+	if (program[0] == '/')
+		return has_file(r, program);
+	if (strchr(program, '/'))
+		return true; /* in the working directory, which is not there yet */
+	for (const char *at = r->path; *at;) {
+		size_t n = strcspn(at, ":");
+		CLEANUP_FREE char *path = xasprintf("%.*s/%s", (int)n, at, program);
+		if (has_file(r, path))
+			return true;
+		at += n + (at[n] == ':');
+	}
+	return false;
 }
 
 static const struct interpreter *interpreter_for(const struct runtime *r, const char *script)
@@ -91,21 +83,33 @@ static const struct interpreter *interpreter_for(const struct runtime *r, const 
 	return NULL;
 }
 
+static int no_interpreter(const struct runtime *r, const struct interpreter *i, const char *script,
+			  struct err *err)
+{
+	if (i->package)
+		return err_set(err, ERR_CALLER, ENOENT,
+			       "runtime '%s' has no %s to run %s; install it: apt-get install %s",
+			       r->name, i->argv.v[0], script, i->package);
+	return err_set(
+		err, ERR_CALLER, ENOENT,
+		"runtime '%s' has no %s to run %s; install it there, choose another runtime with -r, or name another program "
+		"under 'interpreters' (%s)",
+		r->name, i->argv.v[0], script, r->origin ? r->origin : "its entry");
+}
+
 static int script_argv(const struct runtime *r, const struct analysis *a, const char *script_path,
 		       struct strv *ret, struct err *err)
 {
 	const char *script = a->code.v[0];
 	const struct interpreter *i = interpreter_for(r, script);
-	struct stat st;
+	struct stat st = { 0 };
 	if (stat(script, &st) < 0)
 		return err_set(err, ERR_CALLER, errno, "the script %s: %s", script,
 			       strerrordesc_np(errno));
 	if (!S_ISREG(st.st_mode))
 		return err_caller(err, "the script %s is not a regular file", script);
-	if (i && access(i->program, X_OK) < 0)
-		return err_set(err, ERR_CALLER, ENOENT,
-			       "runtime '%s' has no %s to run %s; install it: apt-get install %s",
-			       r->name, i->program, script, i->package);
+	if (i && !runtime_has(r, i->argv.v[0]))
+		return no_interpreter(r, i, script, err);
 	if (!i && !(st.st_mode & 0111))
 		return err_caller(
 			err,
@@ -113,7 +117,7 @@ static int script_argv(const struct runtime *r, const struct analysis *a, const 
 			"name one: cupel run -- INTERPRETER ..., or chmod +x it",
 			script);
 	if (i)
-		strv_add(ret, i->program);
+		strv_copy(ret, &i->argv);
 	strv_add(ret, script_path);
 	strv_copy(ret, &a->args);
 	return 0;
@@ -127,4 +131,11 @@ int runtime_argv(const struct runtime *r, const struct analysis *a, const char *
 		return 0;
 	}
 	return script_argv(r, a, script_path, ret, err);
+}
+
+void runtime_shown(const struct runtime *r, struct strv *ret)
+{
+	for (size_t i = 0; i < r->shown.n; i++)
+		if (!strv_has(ret, r->shown.v[i].value))
+			strv_add(ret, r->shown.v[i].value);
 }

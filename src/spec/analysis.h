@@ -72,6 +72,8 @@ struct analysis {
 	bool keep_said;
 	int warn_signal;           /* 0: none; default SIGUSR1 when limits.warn is said */
 	struct strv allow_missing; /* layer names */
+	bool allow_drift;          /* run even in a runtime that is degraded or broken */
+	bool runtime_by_option;    /* `runtime` was said on the command line */
 };
 
 void analysis_release(struct analysis *a);

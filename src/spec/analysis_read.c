@@ -174,6 +174,12 @@ static int read_allow_missing(const struct document *d, const struct node *n, vo
 	return r;
 }
 
+static int read_allow_drift(const struct document *d, const struct node *n, void *target,
+			    struct err *err)
+{
+	return node_bool(d, n, &((struct reading *)target)->analysis.allow_drift, err);
+}
+
 static const struct key_row analysis_rows[] = {
 	{ "name", read_name },
 	{ "quest", read_quest },
@@ -192,6 +198,7 @@ static const struct key_row analysis_rows[] = {
 	{ "keep", read_keep },
 	{ "warn_signal", read_warn_signal },
 	{ "allow_missing", read_allow_missing },
+	{ "allow_drift", read_allow_drift },
 };
 
 /* The mistakes of several keys together, at the place of one of them. */

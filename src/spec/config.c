@@ -21,6 +21,7 @@ void config_release(struct config *c)
 	free(c->project_root);
 	free(c->project_data);
 	free(c->project_docs);
+	strv_release(&c->runtime_dirs);
 	strv_release(&c->protect);
 	for (size_t i = 0; i < c->n_profiles; i++)
 		free(c->profiles[i].name);
@@ -250,6 +251,13 @@ static int layer_apply(int loaded, struct config_layer *layer, struct config *c,
 	return protect_settle(layer, err);
 }
 
+static void runtimes_add(struct config *c, const char *file)
+{
+	CLEANUP_FREE char *directory = path_parent(file);
+
+	strv_take(&c->runtime_dirs, path_join(directory, "runtimes.d"));
+}
+
 /* $CUPEL_CONFIG stands in for the system's file, and must then be there. */
 static int system_load(const char *file, bool must_exist, struct config_layer *ret, struct err *err)
 {
@@ -273,6 +281,9 @@ static int layers_apply(const struct config_where *where, const char *cwd, struc
 	if (!system_path || !start)
 		return err_caller(err, "the path of the configuration leads above the root; "
 				       "correct CUPEL_CONFIG");
+	runtimes_add(c, system_path);
+	if (user_path)
+		runtimes_add(c, user_path);
 	int r = system_load(system_path, named && named[0], &host, err);
 	r = layer_apply(r, &host, c, origins, err);
 	if (r < 0)
@@ -282,6 +293,9 @@ static int layers_apply(const struct config_where *where, const char *cwd, struc
 	if (r < 0)
 		return r;
 	r = config_project_load(start, system_path, user_path, &project, err);
+	c->has_project_runtimes = r > 0;
+	if (r > 0)
+		runtimes_add(c, project.file);
 	return layer_apply(r, &project, c, origins, err);
 }
 

@@ -31,8 +31,11 @@ enum disk_mechanism { DISK_AUTO, DISK_IMAGE, DISK_WATCHED };
 enum cgroup_manager { CGROUP_AUTO, CGROUP_V1, CGROUP_V2, CGROUP_SYSTEMD };
 
 struct config {
-	char *home;         /* owned; $CUPEL_HOME, absolute */
-	char *project_root; /* owned or NULL */
+	char *home; /* owned; $CUPEL_HOME, absolute */
+	/* runtimes.d beside the configuration files, in rising priority: the system's, the user's, the project's. They need not exist. */
+	struct strv runtime_dirs;
+	bool has_project_runtimes; /* the last of them is a project's */
+	char *project_root;        /* owned or NULL */
 	char *project_data; /* owned absolute or NULL: project root's `data` if it exists or was named */
 	char *project_docs;       /* owned absolute or NULL */
 	struct strv protect;      /* absolute paths that analyses must never see or change */
@@ -72,6 +75,12 @@ struct config_where {
 	const char *
 		home; /* $CUPEL_HOME; else /var/lib/cupel as root, $XDG_STATE_HOME/cupel or ~/.local/state/cupel */
 };
+
+enum config_source { CONFIG_SYSTEM, CONFIG_USER, CONFIG_PROJECT };
+/* The text of a file that is obeyed: it belongs to the caller or to root, and nobody else may write it; a project's is no link. 1 if
+ * it was read, 0 if there is none. */
+int config_text(const char *path, enum config_source source, char **ret_text, size_t *ret_length,
+		struct err *err);
 
 int config_read(const struct config_where *where, struct config *ret, struct err *err);
 /* The working directory of a run: root + template with {id} replaced. Owned by the caller. */

@@ -65,14 +65,12 @@ static int read_whole(int fd, const char *path, char **ret_text, size_t *ret_len
 	return 0;
 }
 
-int config_file_load(const char *path, enum config_source source, struct config_layer *ret,
-		     struct err *err)
+int config_text(const char *path, enum config_source source, char **ret_text, size_t *ret_length,
+		struct err *err)
 {
 	/* People keep their own files as links; in a project a link may be a stranger's trap. */
 	int follow = source == CONFIG_PROJECT ? O_NOFOLLOW : 0;
 	CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | follow);
-	CLEANUP_FREE char *text = NULL;
-	size_t length = 0;
 	struct stat st;
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -87,8 +85,18 @@ int config_file_load(const char *path, enum config_source source, struct config_
 	int r = trust_check(path, &st, err);
 	if (r < 0)
 		return r;
-	r = read_whole(fd, path, &text, &length, err);
-	if (r < 0)
+	r = read_whole(fd, path, ret_text, ret_length, err);
+	return r < 0 ? r : 1;
+}
+
+int config_file_load(const char *path, enum config_source source, struct config_layer *ret,
+		     struct err *err)
+{
+	CLEANUP_FREE char *text = NULL;
+	size_t length = 0;
+	int r = config_text(path, source, &text, &length, err);
+
+	if (r <= 0)
 		return r;
 	*ret = (struct config_layer){ .source = source,
 				      .file = xstrdup(path),

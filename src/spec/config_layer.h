@@ -4,8 +4,6 @@
 #include "spec/config.h"
 #include "spec/yaml.h"
 
-enum config_source { CONFIG_SYSTEM, CONFIG_USER, CONFIG_PROJECT };
-
 /* One configuration file while it is read into the configuration. */
 struct config_layer {
 	enum config_source source;

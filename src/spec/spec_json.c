@@ -85,5 +85,6 @@ json_t *analysis_json(const struct analysis *a)
 	json_object_set_new(o, "keep", json_string(keeps[a->keep]));
 	json_object_set_new(o, "warn_signal", json_integer(a->warn_signal));
 	json_object_set_new(o, "allow_missing", strv_json(&a->allow_missing));
+	json_object_set_new(o, "allow_drift", json_boolean(a->allow_drift));
 	return o;
 }

@@ -49,7 +49,8 @@ static void print_step(const struct step *s)
 		       elsewhere ? source : "",
 		       s->kind == STEP_WORK || s->writable ? "writable" : "read-only");
 	else
-		printf("  %-7s %s\n", kind, target);
+		printf("  %-7s %s%s%s\n", kind, target, s->kind == STEP_IMAGE ? " from " : "",
+		       s->kind == STEP_IMAGE ? source : "");
 }
 
 static void print_list(const char *title, const struct strv *list)
@@ -60,14 +61,24 @@ static void print_list(const char *title, const struct strv *list)
 		print_word("  ", list->v[i], "\n");
 }
 
+static void print_runtime(const struct runtime *r, const struct chosen *c)
+{
+	const char *identity = c->fingerprint.hex[DEPTH_IDENTITY];
+	printf("runtime    %s (%s", r->name, runtime_kind_names[r->kind]);
+	print_word(", ", r->version, ")\n");
+	printf("chosen     by %s", select_rule_names[c->selection.rule]);
+	print_word(": ", c->selection.why ? c->selection.why : "", "\n");
+	printf("identity   %s\n", identity[0] ? identity : "unknown");
+}
+
 void plan_print(const struct analysis *analysis, const struct runtime *runtime,
-		const struct plan *plan)
+		const struct chosen *chosen, const struct plan *plan)
 {
 	static const char *const accesses[] = {
 		[ACCESS_READ] = "read", [ACCESS_WRITE] = "write", [ACCESS_DEVICE] = "device"
 	};
-	printf("run        %s\nruntime    %s (%s, %s)\n", plan->id, runtime->name, runtime->kind,
-	       runtime->version);
+	printf("run        %s\n", plan->id);
+	print_runtime(runtime, chosen);
 	if (analysis->name)
 		printf("name       %s\n", analysis->name);
 	if (analysis->quest)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "box/plan.h"
+#include "runtime/chosen.h"
 
 void plan_print(const struct analysis *analysis, const struct runtime *runtime,
-		const struct plan *plan);
+		const struct chosen *chosen, const struct plan *plan);

@@ -88,7 +88,8 @@ static int setup(void **state)
 	analysis_add_input(&s->analysis, &input);
 	assert_int_equal(limits_profile("default", &s->limits), 0);
 	limits_set(&s->limits, LIMIT_MEMORY, MEMORY, "test");
-	if (runtime_find("base", &s->runtime, &err) < 0 || host_read(&s->host, &err) < 0)
+	runtime_system(&s->config, &s->runtime);
+	if (host_read(&s->host, &err) < 0)
 		return -1;
 	plan(s);
 	assert_int_equal(stat(s->plan.work_dir, &st), 0);

@@ -1,0 +1,53 @@
+/* The kinds that bring a root of their own: a directory, a squashfs file, an image. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "runtime/kinds.h"
+#include "runtime/oci.h"
+#include "runtime/rootfs.h"
+#include "runtime/squashfs.h"
+
+static int open_directory(struct runtime *r, struct err *err)
+{
+	int fd = open(r->root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(err, "its root %s", r->root);
+	return rootfs_read(fd, r->root, false, &r->tree, err);
+}
+
+static int open_squashfs(const struct config *config, struct runtime *r, struct err *err)
+{
+	int fd = geteuid() == 0 ? squashfs_mount(r->prefix, config->home, err) : -ENODEV;
+	if (fd >= 0)
+		return rootfs_read(fd, r->prefix, true, &r->tree, err);
+	if (fd != -ENODEV)
+		return fd;
+	int e = squashfs_unpacked(r->prefix, config->home, &r->root, err);
+	return e < 0 ? e : open_directory(r, err);
+}
+
+int rootfs_open(const struct config *config, struct runtime *r, struct err *err)
+{
+	struct stat st = { 0 };
+	if (stat(r->prefix, &st) < 0)
+		return err_set(err, ERR_HOST, errno,
+			       "its root %s: %s. Remedy: make it, or correct the entry", r->prefix,
+			       strerrordesc_np(errno));
+	if (!S_ISDIR(st.st_mode))
+		return open_squashfs(config, r, err);
+	r->root = xstrdup(r->prefix);
+	return open_directory(r, err);
+}
+
+int image_open(const struct config *config, struct runtime *r, struct err *err)
+{
+	char digest[HASH_HEX];
+	int e = oci_unpacked(config, r->prefix, &r->root, digest, err);
+	if (e < 0)
+		return e;
+	r->digest = xstrdup(digest);
+	return open_directory(r, err);
+}

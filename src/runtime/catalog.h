@@ -13,7 +13,7 @@ struct catalog {
 		char *file; /* owned */
 		char *name; /* owned; from the file's name */
 		struct err err;
-	} *faults; /* owned */
+	} * faults; /* owned */
 	size_t n_faults;
 };
 

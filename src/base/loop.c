@@ -26,7 +26,8 @@ static int loop_configure(int loop_fd, const struct loop_request *q)
 }
 
 /* Finds a free device and takes it; somebody else may be quicker between the two, so this is tried again. */
-int loop_attach(const struct loop_request *q, char ret_device[LOOP_DEVICE_ROOM], struct err *err)
+int loop_attach(const struct loop_request *request, char ret_device[LOOP_DEVICE_ROOM],
+		struct err *err)
 {
 	CLEANUP_FD int control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	if (control_fd < 0)
@@ -38,8 +39,8 @@ int loop_attach(const struct loop_request *q, char ret_device[LOOP_DEVICE_ROOM],
 			return err_errno(err, "find a free loop device");
 		(void)snprintf(ret_device, LOOP_DEVICE_ROOM, "/dev/loop%d", number);
 		CLEANUP_FD int loop_fd =
-			open(ret_device, (q->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
-		r = loop_fd < 0 ? -errno : loop_configure(loop_fd, q);
+			open(ret_device, (request->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+		r = loop_fd < 0 ? -errno : loop_configure(loop_fd, request);
 		if (r == 0)
 			return take_fd(&loop_fd);
 	}

@@ -22,8 +22,8 @@ struct activation_request {
 
 /* Lays the activation below the runtime's own variables and before its PATH; chosen->activation names the run that ran the scripts. Nothing
  * to do for other kinds. A failure means that the runtime is broken. */
-int activation_apply(const struct activation_request *request, struct runtime *r,
-		     struct chosen *chosen, struct err *err);
+int activation_apply(const struct activation_request *q, struct runtime *r, struct chosen *chosen,
+		     struct err *err);
 
 /* resolve.c */
 int run_resolve_how(const struct config *config, struct analysis *analysis, enum activation_how how,

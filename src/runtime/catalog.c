@@ -88,7 +88,7 @@ static int by_text(const void *a, const void *b)
 static int all_names(const struct strv *dirs, struct strv *ret, struct err *err)
 {
 	int r = 0;
-	add_name(ret, "base");
+	strv_add(ret, "base");
 	for (size_t i = 0; r >= 0 && i < dirs->n; i++)
 		r = list_names(dirs->v[i], ret, err);
 	qsort(ret->v, ret->n, sizeof *ret->v, by_text);

@@ -89,6 +89,17 @@ def test_every_key_of_an_analysis_is_in_its_page(tmp_path):
             assert f"*{key}*: " in text, key
 
 
+def test_every_key_of_a_runtime_is_in_its_page(tmp_path):
+    text = page("cupel-runtimes.5")
+    (tmp_path / "runtimes.d").mkdir()
+    (tmp_path / "c.yaml").write_text("{}\n", encoding="utf-8")
+    (tmp_path / "runtimes.d/x.yaml").write_text("zzzzzzzz: 1\n", encoding="utf-8")
+    answer = call("plan", "-r", "x", "--", "true", CUPEL_CONFIG=str(tmp_path / "c.yaml"))
+    assert len(known(answer.stderr)) > 10
+    for key in known(answer.stderr):
+        assert re.search(rf"^\*{key}\*:", text, re.MULTILINE), key
+
+
 def test_every_limit_is_in_the_page_with_its_built_in_value(tmp_path):
     said = dict(re.findall(r"^\*(\w+)\* \((.*)\)$", page("cupel-analysis.5"), re.MULTILINE))
     assert list(said) == keys_of_analysis(tmp_path, "limits: {zzzzzzzz: 1}")

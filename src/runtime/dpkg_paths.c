@@ -11,11 +11,11 @@
 #define CONFIG_MAX     (1 << 20)
 #define DIVERSIONS_MAX (8 << 20)
 
-void dpkg_paths_release(struct dpkg_paths *s)
+void dpkg_paths_release(struct dpkg_paths *p)
 {
-	strv_release(&s->rules);
-	strv_release(&s->diversions);
-	strv_release(&s->merged);
+	strv_release(&p->rules);
+	strv_release(&p->diversions);
+	strv_release(&p->merged);
 }
 
 static char *read_in(int root_fd, const char *path, size_t max)
@@ -48,7 +48,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void read_rules(struct dpkg_paths *s, int root_fd)
+static void read_rules(struct dpkg_paths *p, int root_fd)
 {
 	CLEANUP_STRV struct strv names = { 0 };
 	CLEANUP_FREE char *main_text = read_in(root_fd, "etc/dpkg/dpkg.cfg", CONFIG_MAX);
@@ -67,23 +67,23 @@ static void read_rules(struct dpkg_paths *s, int root_fd)
 	for (size_t i = 0; i < names.n; i++) {
 		CLEANUP_FREE char *path = xasprintf("etc/dpkg/dpkg.cfg.d/%s", names.v[i]);
 		CLEANUP_FREE char *text = read_in(root_fd, path, CONFIG_MAX);
-		add_rules(&s->rules, text);
+		add_rules(&p->rules, text);
 	}
-	add_rules(&s->rules, main_text);
+	add_rules(&p->rules, main_text);
 }
 
-static void read_diversions(struct dpkg_paths *s, int root_fd)
+static void read_diversions(struct dpkg_paths *p, int root_fd)
 {
 	CLEANUP_FREE char *text = read_in(root_fd, "var/lib/dpkg/diversions", DIVERSIONS_MAX);
 	char *rest = NULL;
 
 	for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line;
 	     line = strtok_r(NULL, "\n", &rest))
-		strv_add(&s->diversions, line);
+		strv_add(&p->diversions, line);
 }
 
 /* Packages say /bin/x where /bin is a link to usr/bin; a walk finds it at usr/bin/x. */
-static void read_merged(struct dpkg_paths *s, int root_fd)
+static void read_merged(struct dpkg_paths *p, int root_fd)
 {
 	static const char *const names[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 	char target[256];
@@ -93,13 +93,13 @@ static void read_merged(struct dpkg_paths *s, int root_fd)
 		if (n <= 0)
 			continue;
 		target[n] = '\0';
-		strv_addf(&s->merged, "%s=%s", names[i], target + strspn(target, "/"));
+		strv_addf(&p->merged, "%s=%s", names[i], target + strspn(target, "/"));
 	}
 }
 
-bool dpkg_excluded(const struct dpkg_paths *s, const char *path)
+bool dpkg_excluded(const struct dpkg_paths *p, const char *path)
 {
-	const struct strv *rules = &s->rules;
+	const struct strv *rules = &p->rules;
 	CLEANUP_FREE char *absolute = xasprintf("/%s", path);
 
 	for (size_t i = rules->n; i > 0; i--)
@@ -117,13 +117,13 @@ static const char *diverted(const struct strv *d, const char *path, const char *
 	return path;
 }
 
-char *dpkg_path(const struct dpkg_paths *s, const char *path, const char *package)
+char *dpkg_path(const struct dpkg_paths *p, const char *path, const char *package)
 {
-	path = diverted(&s->diversions, path, package);
-	for (size_t i = 0; i < s->merged.n; i++) {
-		const char *equals = strchr(s->merged.v[i], '=');
-		size_t length = (size_t)(equals - s->merged.v[i]);
-		if (strncmp(path, s->merged.v[i], length) == 0 && path[length] == '/')
+	path = diverted(&p->diversions, path, package);
+	for (size_t i = 0; i < p->merged.n; i++) {
+		const char *equals = strchr(p->merged.v[i], '=');
+		size_t length = (size_t)(equals - p->merged.v[i]);
+		if (strncmp(path, p->merged.v[i], length) == 0 && path[length] == '/')
 			return xasprintf("%s%s", equals + 1, path + length);
 	}
 	return xstrdup(path);

@@ -57,46 +57,48 @@ json_t *drifts_json(const struct drifts *d)
 	return result;
 }
 
-/* "python numpy 1.26 -> 1.27"; files and programs by their names. */
-static void item_drift(struct drifts *d, const struct item *then, const struct item *now)
+/* "numpy 1.26 -> 1.27"; files and programs by their names. `version` is the new one, if it is another. */
+static void item_drift(struct drifts *d, const struct item *item, enum drift_kind kind,
+		       const char *happened, const char *version)
 {
-	const struct item *any = then ? then : now;
 	CLEANUP_STR struct str what = { 0 };
-	CLEANUP_FREE char *detail = NULL;
-	bool upgraded = then && now && !str_eq(then->version, now->version);
 
-	if (!item_is_package(any)) {
-		drifts_add(d,
-			   then && now ? DRIFT_CHANGED
-			   : then      ? DRIFT_MISSING
-				       : DRIFT_ADDED,
-			   any->name, str_eq(any->kind, "file") ? "content" : any->kind, NULL);
+	if (!item_is_package(item)) {
+		const char *detail = str_eq(item->kind, "file") ? "content" : item->kind;
+		drifts_add(d, kind, item->name, detail, NULL);
 		return;
 	}
-	text_escape(&what, any->name);
+	text_escape(&what, item->name);
 	str_add(&what, " ");
-	text_escape(&what, any->version);
-	if (upgraded) {
+	text_escape(&what, item->version);
+	if (version) {
 		str_add(&what, " -> ");
-		text_escape(&what, now->version);
+		text_escape(&what, version);
 	}
-	detail = xasprintf("%s package %s", any->kind,
-			   !then      ? "added"
-			   : !now     ? "removed"
-			   : upgraded ? "of another version"
-				      : "installed anew");
+	CLEANUP_FREE char *detail = xasprintf("%s package %s", item->kind, happened);
 	add_shown(d, DRIFT_PACKAGE, what.text, detail, NULL);
+}
+
+static void compare_items(struct drifts *d, const struct item *then, const struct item *now)
+{
+	if (!str_eq(then->version, now->version))
+		item_drift(d, then, DRIFT_CHANGED, "of another version", now->version);
+	else if (!str_eq(then->digest, now->digest))
+		item_drift(d, then, DRIFT_CHANGED, "installed anew", NULL);
 }
 
 void drifts_items(struct drifts *d, const struct items *then, const struct items *now)
 {
 	for (size_t i = 0, k = 0; i < then->n || k < now->n;) {
 		int c = i == then->n ? 1 : k == now->n ? -1 : item_order(&then->v[i], &now->v[k]);
-		const struct item *a = c <= 0 ? &then->v[i++] : NULL;
-		const struct item *b = c >= 0 ? &now->v[k++] : NULL;
 
-		if (a && b && str_eq(a->version, b->version) && str_eq(a->digest, b->digest))
-			continue;
-		item_drift(d, a, b);
+		if (c < 0)
+			item_drift(d, &then->v[i], DRIFT_MISSING, "removed", NULL);
+		else if (c > 0)
+			item_drift(d, &now->v[k], DRIFT_ADDED, "added", NULL);
+		else
+			compare_items(d, &then->v[i], &now->v[k]);
+		i += c <= 0;
+		k += c >= 0;
 	}
 }

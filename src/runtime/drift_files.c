@@ -92,16 +92,15 @@ void drifts_trees(struct drifts *d, const struct tree *then, const struct tree *
 
 	for (size_t i = 0, k = 0; i < then->n || k < now->n;) {
 		int c = i == then->n ? 1 : k == now->n ? -1 : entry_order(&then->v[i], &now->v[k]);
-		const struct entry *a = c <= 0 ? &then->v[i++] : NULL;
-		const struct entry *b = c >= 0 ? &now->v[k++] : NULL;
+		const char *path = c > 0 ? now->v[k].path : then->v[i].path;
+		bool named = is_named(d, n_items, path);
 
-		if (is_named(d, n_items, a ? a->path : b->path))
-			continue;
-		if (a && b)
-			compare(d, a, b, depth);
-		else
-			drifts_add(d, a ? DRIFT_MISSING : DRIFT_ADDED, a ? a->path : b->path, NULL,
-				   NULL);
+		if (!named && c == 0)
+			compare(d, &then->v[i], &now->v[k], depth);
+		else if (!named)
+			drifts_add(d, c < 0 ? DRIFT_MISSING : DRIFT_ADDED, path, NULL, NULL);
+		i += c <= 0;
+		k += c >= 0;
 	}
 }
 

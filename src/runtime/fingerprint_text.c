@@ -52,9 +52,10 @@ char *arena_text(struct arena *a, const char *directory, const char *name)
 		return arena_bytes(a, name, length);
 
 	char *text = arena_take(a, above + 1 + length + 1);
-	memcpy(text, directory, above);
-	text[above] = '/';
-	memcpy(text + above + 1, name, length + 1);
+	char *end = mempcpy(text, directory, above);
+	*end++ = '/';
+	end = mempcpy(end, name, length);
+	*end = '\0';
 	return text;
 }
 

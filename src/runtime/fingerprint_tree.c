@@ -157,8 +157,8 @@ static int add_entry(struct walk *w, struct chunk *c, struct arena *arena, int d
 
 static bool skipped(const char *name)
 {
-	return str_eq(name, ".") || str_eq(name, "..") || str_eq(name, "__pycache__") ||
-	       str_ends(name, ".pyc");
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+	       strcmp(name, "__pycache__") == 0 || str_ends(name, ".pyc");
 }
 
 static int by_path(const void *a, const void *b)
@@ -184,7 +184,8 @@ static int read_directory(struct walk *w, struct chunk *c, struct arena *arena, 
 			break;
 		for (long at = 0; at < n;) {
 			const struct dirent64_head *d = (const void *)(list + at);
-			int r = skipped(d->name) ? 0 : add_entry(w, c, arena, fd, d->name, err);
+			const char *name = d->name;
+			int r = skipped(name) ? 0 : add_entry(w, c, arena, fd, name, err);
 			if (r < 0)
 				return r;
 			at += d->length;

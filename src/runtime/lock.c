@@ -190,7 +190,7 @@ int lock_write(const struct runtime *r, const struct fingerprint_progress *progr
 		code = write_pair(r, &s, &manifest, err);
 	if (code < 0)
 		return code;
-	if (before.exists && !str_eq(before.manifest, manifest))
+	if (before.manifest && !str_eq(before.manifest, manifest))
 		(void)unlink(before.manifest);
 	*ret = s.fingerprint;
 	return 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <errno.h>
+#include <openssl/md5.h>
 #include <openssl/sha.h>
 #include <sys/types.h>
 
@@ -36,17 +37,23 @@ void hash_add(struct hash *h, const void *bytes, size_t length)
 		(void)SHA256_Update(&h->context, bytes, length);
 }
 
-void hash_end(struct hash *h, char ret_hex[HASH_HEX])
+static void write_hex(const unsigned char *sum, size_t size, char *ret_hex)
 {
 	static const char digits[] = "0123456789abcdef";
-	unsigned char sum[HASH_SIZE];
 
-	(void)SHA256_Final(sum, &h->context);
-	for (size_t i = 0; i < HASH_SIZE; i++) {
+	for (size_t i = 0; i < size; i++) {
 		ret_hex[2 * i] = digits[sum[i] >> 4];
 		ret_hex[2 * i + 1] = digits[sum[i] & 15];
 	}
-	ret_hex[HASH_HEX - 1] = '\0';
+	ret_hex[2 * size] = '\0';
+}
+
+void hash_end(struct hash *h, char ret_hex[HASH_HEX])
+{
+	unsigned char sum[HASH_SIZE];
+
+	(void)SHA256_Final(sum, &h->context);
+	write_hex(sum, sizeof(sum), ret_hex);
 }
 
 void hash_restart(struct hash *h)
@@ -92,4 +99,36 @@ void hash_tag(const char *text, char ret_tag[HASH_TAG])
 	hash_bytes(text, strlen(text), hex);
 	memcpy(ret_tag, hex, HASH_TAG - 1);
 	ret_tag[HASH_TAG - 1] = 0;
+}
+
+struct hash_md5 {
+	MD5_CTX context;
+};
+
+struct hash_md5 *hash_md5_new(void)
+{
+	struct hash_md5 *h = xmalloc(sizeof(*h));
+
+	(void)MD5_Init(&h->context);
+	return h;
+}
+
+void hash_md5_free(struct hash_md5 *h)
+{
+	free(h);
+}
+
+void hash_md5_add(struct hash_md5 *h, const void *bytes, size_t length)
+{
+	if (length > 0)
+		(void)MD5_Update(&h->context, bytes, length);
+}
+
+void hash_md5_end(struct hash_md5 *h, char ret_hex[HASH_MD5_HEX])
+{
+	unsigned char sum[(HASH_MD5_HEX - 1) / 2];
+
+	(void)MD5_Final(sum, &h->context);
+	write_hex(sum, sizeof(sum), ret_hex);
+	(void)MD5_Init(&h->context);
 }

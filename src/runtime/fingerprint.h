@@ -19,18 +19,25 @@ extern const char *const depth_names[];
 
 struct fingerprint {
 	char hex[DEPTH_COUNT_][HASH_HEX]; /* "" for a depth that was not looked at */
-	uint64_t files, bytes;            /* seen at stat or content depth */
+	uint64_t files, bytes; /* seen at stat or content depth; directories are not counted */
 };
 
 struct fingerprint_progress {
 	void *data;
-	void (*tell)(void *data, uint64_t files_done, uint64_t bytes_done); /* NULL: nobody asks */
+	/* In the caller's thread, ten times a second; files are counted anew when content follows stat. NULL: nobody asks */
+	void (*tell)(void *data, uint64_t files_done, uint64_t bytes_done);
 };
 
 /* Up to and including `depth`. Reads only; a file that vanishes meanwhile is an error that names it. */
 int fingerprint_take(const struct runtime *r, enum depth depth,
 		     const struct fingerprint_progress *progress, struct fingerprint *ret,
 		     struct err *err);
+
+/* The identity alone, before a run: with what was found the last time in cache_dir (HOME/cache/identity) it costs a stat for each file
+ * that identity is made of, and reads none while these are as they were. The directory is made if it can be; without it, or when
+ * something changed in the last two seconds, all is read. */
+int fingerprint_identity(const struct runtime *r, const char *cache_dir, struct fingerprint *ret,
+			 struct err *err);
 
 /* The lock pins all three depths: FILE (small, JSON) and FILE's manifest beside it (one line a file: path, kind, mode, size, mtime,
  * ctime, sha256 or link target), whose digest is in the lock. Written atomically. */
@@ -41,16 +48,20 @@ struct lock {
 	struct fingerprint fingerprint;
 	char *time;     /* owned; when it was taken */
 	char *manifest; /* owned; path */
+	char manifest_sha256[HASH_HEX];
 };
 void lock_release(struct lock *l);
 #define CLEANUP_LOCK CLEANUP(lock_release)
 /* No lock file is no error: exists is false. A damaged one is. */
 int lock_read(const struct runtime *r, struct lock *ret, struct err *err);
+/* One file's text; for tests and fuzzing. */
+int lock_parse(const struct runtime *r, const char *text, size_t length, struct lock *ret,
+	       struct err *err);
 
 enum drift_kind { DRIFT_CHANGED, DRIFT_MISSING, DRIFT_ADDED, DRIFT_PACKAGE };
 struct drift {
 	enum drift_kind kind;
-	char *what; /* owned; path in the runtime, or package NAME VERSION -> VERSION */
+	char *what; /* owned; path in the runtime, with \n, \xff for what no line may hold; or package NAME VERSION -> VERSION */
 	char *detail; /* owned or NULL; "content", "size 10 -> 11", "mode", "not what PACKAGE's RECORD says" */
 	char *owner; /* owned or NULL; the package whose file it is */
 };

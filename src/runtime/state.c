@@ -197,7 +197,8 @@ int runtime_fit(const struct config *config, const struct runtime *r, struct fin
 		struct err *err)
 {
 	struct fingerprint now = { 0 };
-	int e = fingerprint_take(r, DEPTH_IDENTITY, NULL, &now, err);
+	CLEANUP_FREE char *cache = path_join(config->home, "cache/identity");
+	int e = fingerprint_identity(r, cache, &now, err);
 	if (e < 0)
 		return e;
 	*ret = now;

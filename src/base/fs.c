@@ -238,6 +238,17 @@ int fs_write_all(int fd, const void *bytes, size_t length)
 	return 0;
 }
 
+int fs_append(int fd, const void *bytes, size_t length)
+{
+	struct stat before;
+	if (fstat(fd, &before) < 0)
+		return -errno;
+	int r = fs_write_all(fd, bytes, length);
+	if (r < 0 && ftruncate(fd, before.st_size) < 0)
+		return r; /* the first failure is the one to tell of */
+	return r;
+}
+
 int fs_make_dirs(const char *path, mode_t mode, struct err *err)
 {
 	CLEANUP_FREE char *normal = path && path[0] == '/' ? path_normal(NULL, path) : NULL;

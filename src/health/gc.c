@@ -106,12 +106,28 @@ static int remove_unfinished(const struct record *r, struct err *err)
 	return e;
 }
 
-/* Outputs that were collected, but that no verdict vouches for. 1 if there are some. */
-static int set_outputs_aside(const struct record *r, struct err *err)
+/* Of an object with indented members, only the last line is a brace. */
+static bool is_whole(int fd)
 {
-	if (renameat(r->dir_fd, "outputs", r->dir_fd, "partial") < 0)
-		return errno == ENOENT ? 0 : err_errno(err, "set the outputs of %s aside", r->id);
-	return 1;
+	static const char end[3] = "\n}\n";
+	char last[sizeof end];
+	struct stat st;
+	return fstat(fd, &st) == 0 && st.st_size >= (off_t)sizeof end &&
+	       pread(fd, last, sizeof last, st.st_size - (off_t)sizeof end) == sizeof last &&
+	       memcmp(last, end, sizeof end) == 0;
+}
+
+/* What its keeper was writing when it died. */
+static int remove_torn(const struct record *r, struct err *err)
+{
+	static const char *const names[] = { "analysis.json", "plan.json", "receipt.json",
+					     "outputs.json" };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		CLEANUP_FD int fd = fs_open_beneath(r->dir_fd, names[i], O_RDONLY | O_CLOEXEC, 0);
+		if (fd >= 0 && !is_whole(fd) && unlinkat(r->dir_fd, names[i], 0) < 0)
+			return err_errno(err, "remove the torn %s of %s", names[i], r->id);
+	}
+	return 0;
 }
 
 /* The same keys as any other verdict has, as far as the record tells. */
@@ -139,7 +155,9 @@ static int record_lost(struct record *r, const struct config *c, struct err *err
 	int e = remove_leftovers(r, c->home, &t, &found, err);
 	if (e >= 0)
 		e = remove_unfinished(r, err);
-	int aside = e < 0 ? e : set_outputs_aside(r, err);
+	if (e >= 0)
+		e = remove_torn(r, err);
+	int aside = e < 0 ? e : record_set_outputs_aside(r, err);
 	if (aside < 0)
 		return aside;
 	e = record_event(
@@ -147,6 +165,23 @@ static int record_lost(struct record *r, const struct config *c, struct err *err
 		json_pack("{s:s,s:b}", "removed", str_text(&found), "outputs_set_aside", aside),
 		err);
 	return e < 0 ? e : record_finish(r, lost_verdict(r, str_text(&found), aside), err);
+}
+
+/* A complete run whose keeper died before it had dropped its entry, or could not remove everything. */
+static int clear_entry(const struct record *r, const struct config *c, struct err *err)
+{
+	CLEANUP(traces_release) struct traces t = { 0 };
+	CLEANUP_STR struct str found = { 0 };
+	CLEANUP_FREE char *entry = xasprintf("active/%s", r->id);
+	read_traces(r, c, &t);
+	int e = remove_leftovers(r, c->home, &t, &found, err);
+	if (e >= 0)
+		e = remove_unfinished(r, err);
+	if (e >= 0 && fsync(r->dir_fd) < 0) /* the keeper may have died before it did */
+		e = err_errno(err, "sync the run directory of %s", r->id);
+	if (e >= 0 && unlinkat(r->home_fd, entry, 0) < 0)
+		e = err_errno(err, "remove %s/%s", c->home, entry);
+	return e;
 }
 
 static void sweep_one(const struct config *c, const char *id, struct gc_report *report)
@@ -164,9 +199,8 @@ static void sweep_one(const struct config *c, const char *id, struct gc_report *
 		return;
 	}
 	if (e >= 0 && fstatat(r.dir_fd, "verdict.json", &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		CLEANUP_FREE char *entry = xasprintf("active/%s", id);
-		(void)unlinkat(r.home_fd, entry, 0);
-		report->cleared++;
+		e = clear_entry(&r, c, &err);
+		report->cleared += e >= 0;
 	} else if (e >= 0) {
 		e = record_lost(&r, c, &err);
 		report->lost += e >= 0;

@@ -9,6 +9,8 @@
 #include "keeper/describe.h"
 #include "keeper/state.h"
 
+#define KEEP_TEMP FS_TEMP_PREFIX "work"
+
 void keeper_read_end(struct keeper_state *s)
 {
 	struct keeping *k = &s->k;
@@ -24,7 +26,9 @@ void keeper_read_end(struct keeper_state *s)
 	(void)snprintf(k->ending.disk_mechanism, sizeof k->ending.disk_mechanism, "%s",
 		       k->scratch.mechanism);
 	for (int i = 0; i < 2; i++) {
-		(void)stream_finish(&k->streams[i]);
+		int r = stream_finish(&k->streams[i]);
+		if (r < 0)
+			k->ending.log_errno = -r;
 		k->ending.log_dropped[i] = k->streams[i].dropped_bytes;
 	}
 	(void)record_event(&k->record, "ended", describe_end(k), NULL);
@@ -53,6 +57,7 @@ void keeper_collect(struct keeper_state *s)
 	if (r >= 0)
 		r = record_file(&k->record, "outputs.json", manifest_json(&s->manifest), &err);
 	if (r < 0) {
+		(void)record_set_outputs_aside(&k->record, NULL);
 		(void)record_event(&k->record, "collect-failed",
 				   json_pack("{s:o}", "error", json_text(err.text)), NULL);
 		if (k->ending.stop == STOP_NONE) {
@@ -82,12 +87,17 @@ void keeper_keep(struct keeper_state *s)
 	verdict_decide(&k->ending, &v);
 	if (k->q->keep == KEEP_NEVER || (k->q->keep == KEEP_FAILED && v.cause == CAUSE_OK))
 		return;
-	int r = mkdirat(k->record.dir_fd, "work", 0700) < 0 ? err_errno(&err, "make work/") : 0;
-	CLEANUP_FD int dest_fd = r < 0 ? -1
-				       : fs_open_beneath(k->record.dir_fd, "work",
-							 O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	int dir_fd = k->record.dir_fd;
+	int r = mkdirat(dir_fd, KEEP_TEMP, 0700) < 0 ? err_errno(&err, "make work/") : 0;
+	CLEANUP_FD int dest_fd =
+		r < 0 ? -1
+		      : fs_open_beneath(dir_fd, KEEP_TEMP, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	if (r >= 0)
 		r = outputs_keep(k->scratch.dir_fd, dest_fd, s->uid, s->gid, &files, &err);
+	if (r >= 0 && renameat(dir_fd, KEEP_TEMP, dir_fd, "work") < 0)
+		r = err_errno(&err, "name work/");
+	if (r < 0 && fs_remove_tree(dir_fd, KEEP_TEMP, NULL, NULL) < 0)
+		k->record.leaves_traces = true;
 	(void)record_event(
 		&k->record, r < 0 ? "keep-failed" : "kept",
 		json_pack("{s:I,s:o}", "files", (json_int_t)files, "error", json_text(err.text)),
@@ -100,12 +110,15 @@ void keeper_clean(struct keeper_state *s)
 	struct keeping *k = &s->k;
 	struct err err = { 0 };
 	struct fs_removed removed = { 0 };
-	if (k->budget && k->budget->ops->remove(k->budget, &err) < 0)
+	if (k->budget && k->budget->ops->remove(k->budget, &err) < 0) {
+		k->record.leaves_traces = true;
 		(void)record_event(&k->record, "cgroup-remains",
 				   json_pack("{s:o}", "error", json_text(err.text)), NULL);
+	}
 	if (!k->has_scratch)
 		return;
 	int r = scratch_remove(&k->scratch, &removed, &err);
+	k->record.leaves_traces |= r < 0;
 	(void)record_event(
 		&k->record, "removed",
 		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "path", json_text(k->q->plan->work_dir),

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/path.h"
-#include "base/str.h"
 
 int record_home(const char *home, struct err *err)
 {
@@ -270,6 +269,15 @@ void record_release(struct record *r)
 	cleanup_fd(&r->active_fd);
 	cleanup_fd(&r->home_fd);
 	cleanup_free(&r->id);
+	str_release(&r->unwritten);
+}
+
+static int write_events(struct record *r)
+{
+	int e = fs_append(r->events_fd, r->unwritten.text, r->unwritten.length);
+	if (e >= 0)
+		str_release(&r->unwritten);
+	return e;
 }
 
 int record_event(struct record *r, const char *event, json_t *data, struct err *err)
@@ -284,18 +292,15 @@ int record_event(struct record *r, const char *event, json_t *data, struct err *
 	CLEANUP_FREE char *text = json_dumps(line, JSON_COMPACT);
 	if (!text)
 		return err_set(err, ERR_HOST, ENOMEM, "write the event '%s'", event);
-	CLEANUP_FREE char *with_newline = xasprintf("%s\n", text);
-	struct stat before;
-	bool known = fstat(r->events_fd, &before) == 0;
-	int e = fs_write_all(r->events_fd, with_newline, strlen(with_newline));
-	/* No torn line for the next one to be glued to; if even that fails, a later reader closes it (resume_chain). */
-	if (e < 0 && known && ftruncate(r->events_fd, before.st_size) < 0)
-		return err_set(err, ERR_HOST, -e,
-			       "write the event '%s' to events.jsonl, and undo it: %s", event,
-			       strerrordesc_np(-e));
-	if (e < 0)
+	size_t before = r->unwritten.length;
+	str_addf(&r->unwritten, "%s\n", text);
+	/* Where a part of it is written and cannot be cut off again, a later reader closes the line (resume_chain). */
+	int e = write_events(r);
+	if (e < 0 && err) {
+		r->unwritten.length = before;
 		return err_set(err, ERR_HOST, -e, "write the event '%s' to events.jsonl: %s", event,
 			       strerrordesc_np(-e));
+	}
 	hash_bytes(text, strlen(text), r->chain);
 	r->n_events++;
 	return 0;
@@ -303,6 +308,9 @@ int record_event(struct record *r, const char *event, json_t *data, struct err *
 
 int record_sync(struct record *r, struct err *err)
 {
+	int e = r->unwritten.length ? write_events(r) : 0;
+	if (e < 0)
+		return err_set(err, ERR_HOST, -e, "write events.jsonl: %s", strerrordesc_np(-e));
 	return fdatasync(r->events_fd) < 0 ? err_errno(err, "sync events.jsonl") : 0;
 }
 
@@ -315,10 +323,24 @@ int record_file(struct record *r, const char *name, json_t *value, struct err *e
 	if (!text || fd < 0)
 		return err_set(err, ERR_HOST, fd < 0 ? -fd : ENOMEM, "write %s: %s", name,
 			       strerrordesc_np(fd < 0 ? -fd : ENOMEM));
-	int e = fs_write_all(fd, text, strlen(text));
+	size_t length = strlen(text);
+	text[length] = '\n'; /* in place of the NUL: one write */
+	int e = fs_write_all(fd, text, length + 1);
 	if (e >= 0)
-		e = fs_write_all(fd, "\n", 1);
-	return e < 0 ? err_set(err, ERR_HOST, -e, "write %s: %s", name, strerrordesc_np(-e)) : 0;
+		return 0;
+	(void)unlinkat(r->dir_fd, name, 0); /* half a file is worse than none */
+	return err_set(err, ERR_HOST, -e, "write %s: %s", name, strerrordesc_np(-e));
+}
+
+int record_set_outputs_aside(struct record *r, struct err *err)
+{
+	struct stat st;
+	if (renameat(r->dir_fd, "outputs", r->dir_fd, "partial") == 0)
+		return 1;
+	if (errno != ENOENT)
+		return err_errno(err, "set the outputs of %s aside", r->id);
+	/* Perhaps somebody who did not live to say so has done it. */
+	return fstatat(r->dir_fd, "partial", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static int sync_files(const struct record *r, struct err *err)
@@ -346,8 +368,13 @@ int record_finish(struct record *r, json_t *verdict, struct err *err)
 		e = record_sync(r, err);
 	if (e >= 0)
 		e = json_write_file(r->dir_fd, "verdict.json", owned, err);
-	if (e < 0)
+	if (e < 0) {
+		/* Its name may be there all the same: what could not be made sure of must not look as if it were. */
+		(void)unlinkat(r->dir_fd, "verdict.json", 0);
 		return e;
+	}
+	if (r->leaves_traces)
+		return 0;
 	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);
 	(void)unlinkat(r->home_fd, active,
 		       0); /* a leftover entry of a complete run is swept by gc */

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/str.h"
 
 struct record {
 	char *id;      /* owned */
@@ -20,6 +21,8 @@ struct record {
 	int events_fd; /* owned */
 	uint64_t n_events;
 	char chain[HASH_HEX]; /* sha256 of the line before */
+	struct str unwritten; /* owned; lines that the disk did not take yet */
+	bool leaves_traces; /* something of the run is left on the host: active/ID stays, for gc */
 };
 
 #define RECORD_INIT                                                                                \
@@ -52,11 +55,14 @@ void record_release(struct record *r);
 enum record_note { RECORD_NOTE_PLAIN, RECORD_NOTE_DURABLE };
 int record_note(struct record *r, const char *line, enum record_note how);
 
-/* One line, chained: n, time, event, data (may be NULL; taken), prev. */
+/* One line, chained: n, time, event, data (may be NULL; taken), prev. Without `err` nobody is there to act on a failure: a line that
+ * cannot be written now goes with the next one, and without it the record is not finished. */
 int record_event(struct record *r, const char *event, json_t *data, struct err *err);
 /* The events up to here survive a power cut. */
 int record_sync(struct record *r, struct err *err);
 /* A file beside the others, made durable by record_finish. Takes `value`. */
 int record_file(struct record *r, const char *name, json_t *value, struct err *err);
+/* Outputs that were collected, but that no verdict will vouch for, are in partial/ from here on. 1 if there are some. */
+int record_set_outputs_aside(struct record *r, struct err *err);
 /* Syncs what was written, then verdict.json atomically, then drops active/ID. Takes `verdict`. */
 int record_finish(struct record *r, json_t *verdict, struct err *err);

@@ -13,10 +13,13 @@
 #include <sys/wait.h>
 
 #include "base/fs.h"
+#include "base/json.h"
 #include "base/path.h"
 #include "base/proc.h"
 #include "health/gc.h"
 #include "keeper/record.h"
+
+#define VERDICT_MAX (1 << 20)
 
 /* One log of the run, passed on to one of our own streams. */
 struct tail {
@@ -171,9 +174,23 @@ static int start_keeper(struct following *f, struct err *err)
 	return 0;
 }
 
+/* What the record says is what we say: the keeper may have died after its last line. */
+static int read_exit_status(const struct following *f, int *ret, struct err *err)
+{
+	CLEANUP_JSON json_t *verdict = NULL;
+	int r = json_read_file(f->run_fd, "verdict.json", VERDICT_MAX, &verdict, err);
+	if (r < 0)
+		return r;
+	const json_t *status = json_object_get(verdict, "exit_status");
+	if (!json_is_integer(status))
+		return err_set(err, ERR_HOST, EINVAL, "verdict.json has no exit status");
+	*ret = (int)json_integer_value(status);
+	return 0;
+}
+
 /* The keeper died without a last word, and its box with it: recorded now, not at the next command. Where that one is already at it,
  * we wait for it. */
-static int record_death(struct following *f, struct err *err)
+static int record_death(struct following *f, int *ret_exit_status, struct err *err)
 {
 	const char *home = f->q->config->home, *id = f->q->resolved->id;
 	struct gc_report report;
@@ -187,7 +204,7 @@ static int record_death(struct following *f, struct err *err)
 				"the keeper was killed before it had recorded anything; nothing was started");
 		r = record_wait(home, id);
 		if (faccessat(f->run_fd, "verdict.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-			return 0;
+			return read_exit_status(f, ret_exit_status, err);
 		if (report.failed) {
 			*err = report.last_error;
 			return -(err->code ? err->code : EIO);
@@ -212,8 +229,7 @@ static int conclude(struct following *f, int *ret_exit_status, struct err *err)
 		*err = f->last.err;
 		return -(err->code ? err->code : EIO);
 	default:
-		*ret_exit_status = 128 + SIGKILL;
-		return record_death(f, err);
+		return record_death(f, ret_exit_status, err);
 	}
 }
 

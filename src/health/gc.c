@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -72,12 +73,14 @@ static int remove_leftovers(const struct record *r, const char *home, const stru
 	int groups = budget_sweep(t->cgroup_parent, group, err);
 	if (groups < 0)
 		return groups;
+	FAULT_PHASE("gc-group");
 	struct scratch_dead dead = { .path = t->work_dir,
 				     .home = home,
 				     .mark = t->has_mark ? &t->mark : NULL };
 	int directory = scratch_sweep(&dead, &removed, err);
 	if (directory < 0)
 		return directory;
+	FAULT_PHASE("gc-directory");
 	if (groups)
 		str_add(found, "its cgroup");
 	if (directory)
@@ -155,15 +158,18 @@ static int record_lost(struct record *r, const struct config *c, struct err *err
 	int e = remove_leftovers(r, c->home, &t, &found, err);
 	if (e >= 0)
 		e = remove_unfinished(r, err);
+	FAULT_PHASE("gc-unfinished");
 	if (e >= 0)
 		e = remove_torn(r, err);
 	int aside = e < 0 ? e : record_set_outputs_aside(r, err);
 	if (aside < 0)
 		return aside;
+	FAULT_PHASE("gc-aside");
 	e = record_event(
 		r, "lost",
 		json_pack("{s:s,s:b}", "removed", str_text(&found), "outputs_set_aside", aside),
 		err);
+	FAULT_PHASE("gc-lost");
 	return e < 0 ? e : record_finish(r, lost_verdict(r, str_text(&found), aside), err);
 }
 
@@ -277,7 +283,9 @@ int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 		return r;
 	for (size_t i = 0; i < ids.n; i++)
 		sweep_one(c, ids.v[i], &report);
+	FAULT_PHASE("gc-swept");
 	template_sweep(home_fd);
+	FAULT_PHASE("gc-templates");
 	if (new_boot && !report.failed)
 		note_boot(home_fd, boot);
 	*ret = report;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fs.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
@@ -16,6 +17,7 @@ void keeper_read_end(struct keeper_state *s)
 	struct keeping *k = &s->k;
 	struct scratch_use disk;
 	struct usage u;
+	FAULT_PHASE("box-dead");
 	s->ended_real_ns = clock_real_ns();
 	if (k->budget && k->budget->ops->read_usage(k->budget, &u, NULL) >= 0)
 		watch_note_usage(k, &u);
@@ -32,6 +34,7 @@ void keeper_read_end(struct keeper_state *s)
 		k->ending.log_dropped[i] = k->streams[i].dropped_bytes;
 	}
 	(void)record_event(&k->record, "ended", describe_end(k), NULL);
+	FAULT_PHASE("end-recorded");
 }
 
 void keeper_collect(struct keeper_state *s)
@@ -54,6 +57,7 @@ void keeper_collect(struct keeper_state *s)
 		.max_count = k->q->plan->limits.at[LIMIT_OUTPUT_COUNT].value,
 	};
 	int r = outputs_collect(&request, &s->manifest, &err);
+	FAULT_PHASE("outputs-taken");
 	if (r >= 0)
 		r = record_file(&k->record, "outputs.json", manifest_json(&s->manifest), &err);
 	if (r < 0) {
@@ -66,6 +70,7 @@ void keeper_collect(struct keeper_state *s)
 		}
 		return;
 	}
+	FAULT_PHASE("outputs-listed");
 	k->ending.output_over_cap = s->manifest.over_cap;
 	k->ending.output_missing = s->manifest.missing;
 	k->ending.output_damaged = s->manifest.damaged;
@@ -98,6 +103,7 @@ void keeper_keep(struct keeper_state *s)
 		r = err_errno(&err, "name work/");
 	if (r < 0 && fs_remove_tree(dir_fd, KEEP_TEMP, NULL, NULL) < 0)
 		k->record.leaves_traces = true;
+	FAULT_PHASE("work-kept");
 	(void)record_event(
 		&k->record, r < 0 ? "keep-failed" : "kept",
 		json_pack("{s:I,s:o}", "files", (json_int_t)files, "error", json_text(err.text)),
@@ -115,10 +121,12 @@ void keeper_clean(struct keeper_state *s)
 		(void)record_event(&k->record, "cgroup-remains",
 				   json_pack("{s:o}", "error", json_text(err.text)), NULL);
 	}
+	FAULT_PHASE("budget-removed");
 	if (!k->has_scratch)
 		return;
 	int r = scratch_remove(&k->scratch, &removed, &err);
 	k->record.leaves_traces |= r < 0;
+	FAULT_PHASE("scratch-removed");
 	(void)record_event(
 		&k->record, "removed",
 		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "path", json_text(k->q->plan->work_dir),
@@ -138,6 +146,7 @@ int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err)
 			     err);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("verdict-announced");
 	struct run_times times = { s->accepted_real_ns, s->started_real_ns, s->ended_real_ns };
 	return record_finish(&k->record, describe_verdict(k, v, &times), err);
 }

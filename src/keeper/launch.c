@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/proc.h"
 #include "box/userns.h"
 
@@ -126,6 +127,7 @@ static int clone_init(const struct launch_request *q, struct launched *l, const 
 		return name_refused(e, errno, err);
 	if (pid == 0)
 		box_enter(e);
+	FAULT_PHASE("box-cloned");
 	l->pid = (pid_t)pid;
 	l->pid_fd = pid_fd;
 	return cgroup_fd >= 0 ? 0 : q->budget->ops->attach(q->budget, l->pid, err);
@@ -194,6 +196,7 @@ static int launch_parts(const struct launch_request *q, struct launched *l, stru
 	r = clone_init(q, l, &l->entry, err);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("box-attached");
 	/* Only the box may hold its ends: their end is how its death is seen. */
 	cleanup_fd(&box_control_fd);
 	l->out_fd = take_fd(&out.keeper_fd);
@@ -201,6 +204,7 @@ static int launch_parts(const struct launch_request *q, struct launched *l, stru
 	if (say(l, BOX_CMD_ATTACHED, 0) < 0)
 		return wait_ready(l, err); /* init died: its last word says why */
 	r = wait_ready(l, err);
+	FAULT_PHASE("box-answered");
 	if (r >= 0)
 		r = outside_read(l->pid, &l->outside, err);
 	return r < 0 ? r : receipt_check(&l->entry, &l->facts, &l->outside, err);

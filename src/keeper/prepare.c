@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/fs.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
@@ -52,11 +53,13 @@ static int make_scratch(struct keeper_state *s, struct err *err)
 	int r = scratch_create(&request, &s->k.scratch, err);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("scratch-made");
 	s->k.has_scratch = true;
 	r = note_scratch(s);
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "note the working directory: %s",
 			       strerrordesc_np(-r));
+	FAULT_PHASE("scratch-noted");
 	for (size_t i = 0; i < q->plan->work_dirs.n; i++) {
 		r = scratch_mkdir(&s->k.scratch, q->plan->work_dirs.v[i], 0755, s->uid, s->gid);
 		if (r < 0)
@@ -121,11 +124,13 @@ static int make_box(struct keeper_state *s, struct err *err)
 		.work_fd = k->scratch.dir_fd,
 	};
 	int r = launch(&request, &k->box, err);
+	FAULT_PHASE("box-launched");
 	stages_mark(&k->stages, STAGE_BOX);
 	if (r >= 0)
 		r = record_file(&k->record, "receipt.json", describe_receipt(k), err);
 	if (r >= 0)
 		r = open_logs(s, err);
+	FAULT_PHASE("logs-open");
 	stages_mark(&k->stages, STAGE_RECEIPT);
 	return r;
 }
@@ -143,6 +148,7 @@ static int go(struct keeper_state *s, struct err *err)
 		r = record_sync(&k->record, err);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("start-recorded");
 	k->started_ns = clock_monotonic_ns();
 	s->started_real_ns = clock_real_ns();
 	k->end_at = k->started_ns + l->at[LIMIT_TIME].value;
@@ -162,6 +168,7 @@ static int record_request(struct keeper_state *s, struct err *err)
 		r = record_file(record, "analysis.json", describe_analysis(s->k.q), err);
 	if (r >= 0)
 		r = record_file(record, "plan.json", plan_json(s->k.q->plan), err);
+	FAULT_PHASE("request-recorded");
 	stages_mark(&s->k.stages, STAGE_CLAIM);
 	return r;
 }
@@ -174,14 +181,17 @@ int keeper_prepare(struct keeper_state *s, struct err *err)
 		r = take_user(s, err);
 	if (r >= 0)
 		r = make_scratch(s, err);
+	FAULT_PHASE("work-dirs-made");
 	stages_mark(stages, STAGE_SCRATCH);
 	if (r >= 0)
 		r = make_budget(s, err);
+	FAULT_PHASE("budget-made");
 	stages_mark(stages, STAGE_BUDGET);
 	if (r >= 0)
 		r = make_box(s, err);
 	if (r >= 0)
 		r = go(s, err);
+	FAULT_PHASE("started");
 	stages_mark(stages, STAGE_START);
 	return r;
 }

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/path.h"
 
@@ -122,6 +123,7 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 	int e = gate_pass(r, home, &gate_fd, err);
 	if (e < 0)
 		return e;
+	FAULT_PHASE("claim-gate");
 	e = lock_active(r->home_fd, r->id, O_CREAT, &r->active_fd);
 	if (e == -EAGAIN)
 		return err_set(err, ERR_CALLER, EEXIST,
@@ -130,6 +132,7 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 	if (e < 0)
 		return err_set(err, ERR_HOST, -e, "lock %s/active/%s: %s", home, r->id,
 			       strerrordesc_np(-e));
+	FAULT_PHASE("claim-entry");
 	if (mkdirat(r->home_fd, run, 0700) < 0) {
 		if (errno != EEXIST)
 			return err_errno(err, "make %s/%s", home, run);
@@ -139,12 +142,14 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 			"the id '%s' was used before and its record is kept in %s/%s; choose another",
 			r->id, home, run);
 	}
+	FAULT_PHASE("claim-directory");
 	CLEANUP_FREE char *text = xasprintf("%s\n%s\n", traces->work_dir, traces->cgroup_parent);
 	e = fs_write_all(r->active_fd, text, strlen(text));
 	r->dir_fd = fs_open_beneath(r->home_fd, run, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	if (e < 0 || r->dir_fd < 0)
 		return err_set(err, ERR_HOST, e < 0 ? -e : -r->dir_fd, "write the record of '%s'",
 			       r->id);
+	FAULT_PHASE("claim-noted");
 	return open_events(r, O_CREAT | O_EXCL, err);
 }
 
@@ -165,6 +170,7 @@ int record_claim(const char *home, const char *id, const struct record_traces *t
 	r.id = xstrdup(id);
 	memset(r.chain, '0', HASH_HEX - 1);
 	int e = claim(&r, home, traces, err);
+	FAULT_PHASE("claim-events");
 	if (e >= 0)
 		e = sync_claim(&r, err);
 	if (e < 0) {
@@ -364,8 +370,10 @@ int record_finish(struct record *r, json_t *verdict, struct err *err)
 {
 	CLEANUP_JSON json_t *owned = verdict;
 	int e = sync_files(r, err);
+	FAULT_PHASE("finish-files-synced");
 	if (e >= 0)
 		e = record_sync(r, err);
+	FAULT_PHASE("finish-events-synced");
 	if (e >= 0)
 		e = json_write_file(r->dir_fd, "verdict.json", owned, err);
 	if (e < 0) {
@@ -373,6 +381,7 @@ int record_finish(struct record *r, json_t *verdict, struct err *err)
 		(void)unlinkat(r->dir_fd, "verdict.json", 0);
 		return e;
 	}
+	FAULT_PHASE("finish-verdict-written");
 	if (r->leaves_traces)
 		return 0;
 	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/path.h"
@@ -168,6 +169,7 @@ static int start_keeper(struct following *f, struct err *err)
 		(void)close(f->signal_fd);
 		keeper_main(&request);
 	}
+	FAULT_PHASE("run-forked");
 	(void)close(sockets[1]);
 	if (f->keeper < 0)
 		return err_errno(err, "start the keeper");
@@ -250,6 +252,7 @@ static int follow(struct following *f, int *ret_exit_status, struct err *err)
 			pass_on(f, &f->tails[i]);
 	if (f->q->viewer && f->q->viewer->clear)
 		f->q->viewer->clear(f->q->viewer->data);
+	FAULT_PHASE("run-followed");
 	(void)waitpid(f->keeper, NULL, 0);
 	return conclude(f, ret_exit_status, err);
 }
@@ -270,8 +273,10 @@ int run_local(const struct run_request *request, int *ret_exit_status, struct er
 		.last = { .kind = KEEPER_MSG_NONE },
 	};
 	int r = record_home(request->config->home, err);
+	FAULT_PHASE("run-home");
 	if (r >= 0)
 		r = gc_sweep(request->config, &report, err);
+	FAULT_PHASE("run-swept");
 	if (r >= 0)
 		r = take_signals(&f, &old, err);
 	if (r >= 0)

@@ -126,7 +126,7 @@ def test_the_boxes_init_is_killed(faulty_root, ways):
             kill(pid)
 
     seen = at_each_phase(faulty_root, ways, act, {"ok", "setup", "signal"})
-    assert {"ok", "setup"} <= set(seen), seen
+    assert {"ok", "setup"} <= set(seen) or STRIDE > 1, seen
 
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/syscall.h>
 
+#include "base/fault.h"
 #include "base/path.h"
 #include "base/str.h"
 
@@ -21,6 +22,8 @@ int fs_open_resolve(int dir_fd, const char *path, uint64_t flags, mode_t mode, u
 
 	if (flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))
 		how.mode = mode;
+	if (FAULT_OPEN(dir_fd, path, flags))
+		return -errno;
 	for (int i = 0; i < OPEN_TRIES; i++) {
 		long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
 		if (fd >= 0)
@@ -195,16 +198,20 @@ static int write_atomic(int dir_fd, const char *name, const void *bytes, size_t 
 	int r = temp_open(&t, mode);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("atomic-made");
 	r = fs_write_all(t.fd, bytes, length);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("atomic-written");
 	if (fsync(t.fd) < 0)
 		return -errno;
 	r = ready ? ready(data) : 0;
 	if (r < 0)
 		return r;
+	FAULT_PHASE("atomic-synced");
 	if (renameat(dir_fd, t.name, dir_fd, name) < 0)
 		return -errno;
+	FAULT_PHASE("atomic-renamed");
 	t.name[0] = '\0';
 	return fsync(dir_fd) < 0 ? -errno : 0;
 }
@@ -246,6 +253,17 @@ int fs_write_all(int fd, const void *bytes, size_t length)
 		length -= (size_t)n;
 	}
 	return 0;
+}
+
+int fs_append(int fd, const void *bytes, size_t length)
+{
+	struct stat before;
+	if (fstat(fd, &before) < 0)
+		return -errno;
+	int r = fs_write_all(fd, bytes, length);
+	if (r < 0 && ftruncate(fd, before.st_size) < 0)
+		return r; /* the first failure is the one to tell of */
+	return r;
 }
 
 int fs_make_dirs(const char *path, mode_t mode, struct err *err)

@@ -39,6 +39,8 @@ int fs_write_atomic_when(int dir_fd, const char *name, const void *bytes, size_t
 			 mode_t mode, int (*ready)(void *data), void *data, struct err *err);
 /* write(2) until done or error. */
 int fs_write_all(int fd, const void *bytes, size_t length);
+/* The same at the end of a file, all of it or, as far as the file can be cut again, none. */
+int fs_append(int fd, const void *bytes, size_t length);
 
 /* mkdir -p of an absolute path; existing directories are left as they are. Not synced. */
 int fs_make_dirs(const char *path, mode_t mode, struct err *err);

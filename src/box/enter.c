@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/proc.h"
 #include "box/caps.h"
@@ -299,6 +300,7 @@ _Noreturn void box_enter(const struct box_entry *e)
 	struct box_msg msg = { .kind = BOX_MSG_READY };
 	uint32_t usec[BOX_STEPS_MAX] = { 0 };
 	int control_fd = e->control_fd;
+	FAULT_PHASE("init-born");
 	uint64_t before = clock_monotonic_ns();
 	for (size_t i = 0; i < N_STEPS; i++) {
 		if (steps[i](&state, &err) < 0)
@@ -309,6 +311,7 @@ _Noreturn void box_enter(const struct box_entry *e)
 		usec[i] = (uint32_t)((now - before) / 1000);
 		before = now;
 	}
+	FAULT_PHASE("init-confined");
 	if (facts_read(e->plan, &msg.facts, &err) < 0)
 		fail(control_fd, &err);
 	usec[N_STEPS] = (uint32_t)((clock_monotonic_ns() - before) / 1000);
@@ -318,5 +321,6 @@ _Noreturn void box_enter(const struct box_entry *e)
 		_exit(1);
 	if (wait_for(control_fd, BOX_CMD_GO, &err) < 0)
 		fail(control_fd, &err);
+	FAULT_PHASE("init-go");
 	init_run(e, control_fd);
 }

@@ -19,6 +19,7 @@
 #include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/hash.h"
 #include "base/str.h"
@@ -187,6 +188,7 @@ static int device_mount(int file_fd, const char *home, struct err *err)
 {
 	char device[32];
 	CLEANUP_FD int loop_fd = loop_attach(file_fd, home, device, err);
+	FAULT_PHASE("image-attached");
 	return loop_fd < 0 ? loop_fd : mount_device(device, err);
 }
 
@@ -204,6 +206,7 @@ int image_mount(const struct image_request *request, struct err *err)
 	CLEANUP_FD int template_fd = template_open(&template, err);
 	if (template_fd < 0)
 		return template_fd;
+	FAULT_PHASE("image-template");
 	CLEANUP_FREE char *dir = xasprintf("%s/tmp", request->home);
 	CLEANUP_FD int file_fd = unnamed_file(dir, err);
 	if (file_fd < 0)
@@ -211,6 +214,7 @@ int image_mount(const struct image_request *request, struct err *err)
 	int r = copy_data(template_fd, file_fd, (off_t)bytes);
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "copy the template to %s: %s", dir, strerror(-r));
+	FAULT_PHASE("image-copied");
 	return device_mount(file_fd, request->home, err);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/statfs.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "budget/image.h"
@@ -51,6 +52,7 @@ static int dir_make(int root_fd, const char *path, struct err *err)
 		return errno == EEXIST ? err_set(err, ERR_CALLER, EEXIST,
 						 "the working directory %s exists already", path)
 				       : err_errno(err, "make %s", path);
+	FAULT_PHASE("scratch-directory");
 	CLEANUP_FD int fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0) {
@@ -88,6 +90,7 @@ static int image_place(const struct scratch_request *request, int dir_fd, struct
 	int r = dir_own(inside_fd, request->owner_uid, request->owner_gid, 0700);
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "give the image its owner: %s", strerror(-r));
+	FAULT_PHASE("scratch-image");
 	if (move_mount(mount_fd, "", dir_fd, "",
 		       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
 		return err_errno(err, "place the image's mount");
@@ -232,6 +235,7 @@ static int image_remove(int root_fd, const char *name, const struct scratch_use 
 		ret->remained = use->inodes + 1;
 		return err_set(err, ERR_HOST, -r, "unmount %s: %s", name, strerror(-r));
 	}
+	FAULT_PHASE("scratch-unmounted");
 	ret->files += use->inodes;
 	ret->bytes += use->bytes;
 	return 0;

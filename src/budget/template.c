@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/hash.h"
 #include "base/proc.h"
@@ -144,6 +145,7 @@ static int make(int cache_fd, const char *cache, const char *name,
 		return err_set(err, ERR_HOST, -fd, "make a file in %s: %s", cache, strerror(-fd));
 	CLEANUP_FREE char *path = xasprintf("%s/%s", cache, temp);
 
+	FAULT_PHASE("template-named");
 	int r = ftruncate(fd, (off_t)request->bytes) < 0 ? err_errno(err, "size %s", path) : 0;
 	if (r >= 0)
 		r = format(path, request->inodes, err);
@@ -151,6 +153,7 @@ static int make(int cache_fd, const char *cache, const char *name,
 		furnish(path, request->dirs);
 	if (r >= 0 && fsync(fd) < 0)
 		r = err_errno(err, "sync %s", path);
+	FAULT_PHASE("template-formatted");
 	if (r >= 0 && renameat(cache_fd, temp, cache_fd, name) < 0)
 		r = err_errno(err, "rename %s", path);
 	if (r < 0)

@@ -6,9 +6,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "collect/copy.h"
@@ -364,6 +364,7 @@ static int commit(const struct walk *w, struct err *err)
 	int run_fd = w->request->run_fd;
 	if (renameat(run_fd, w->temp, run_fd, "outputs") < 0)
 		return err_errno(err, "move the collected outputs into place");
+	FAULT_PHASE("outputs-renamed");
 	CLEANUP_FD int sync_fd = openat(run_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (sync_fd >= 0 && fsync(sync_fd) == 0)
 		return 0;
@@ -391,7 +392,6 @@ int outputs_collect(const struct collect_request *request, struct manifest *ret,
 	}
 	if (r < 0)
 		return r;
-
 	find_missing(&w);
 	manifest_sort(&w.manifest);
 	*ret = w.manifest;

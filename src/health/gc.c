@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -72,12 +73,14 @@ static int remove_leftovers(const struct record *r, const char *home, const stru
 	int groups = budget_sweep(t->cgroup_parent, group, err);
 	if (groups < 0)
 		return groups;
+	FAULT_PHASE("gc-group");
 	struct scratch_dead dead = { .path = t->work_dir,
 				     .home = home,
 				     .mark = t->has_mark ? &t->mark : NULL };
 	int directory = scratch_sweep(&dead, &removed, err);
 	if (directory < 0)
 		return directory;
+	FAULT_PHASE("gc-directory");
 	if (groups)
 		str_add(found, "its cgroup");
 	if (directory)
@@ -106,12 +109,28 @@ static int remove_unfinished(const struct record *r, struct err *err)
 	return e;
 }
 
-/* Outputs that were collected, but that no verdict vouches for. 1 if there are some. */
-static int set_outputs_aside(const struct record *r, struct err *err)
+/* Of an object with indented members, only the last line is a brace. */
+static bool is_whole(int fd)
 {
-	if (renameat(r->dir_fd, "outputs", r->dir_fd, "partial") < 0)
-		return errno == ENOENT ? 0 : err_errno(err, "set the outputs of %s aside", r->id);
-	return 1;
+	static const char end[3] = "\n}\n";
+	char last[sizeof end];
+	struct stat st;
+	return fstat(fd, &st) == 0 && st.st_size >= (off_t)sizeof end &&
+	       pread(fd, last, sizeof last, st.st_size - (off_t)sizeof end) == sizeof last &&
+	       memcmp(last, end, sizeof end) == 0;
+}
+
+/* What its keeper was writing when it died. */
+static int remove_torn(const struct record *r, struct err *err)
+{
+	static const char *const names[] = { "analysis.json", "plan.json", "receipt.json",
+					     "outputs.json" };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		CLEANUP_FD int fd = fs_open_beneath(r->dir_fd, names[i], O_RDONLY | O_CLOEXEC, 0);
+		if (fd >= 0 && !is_whole(fd) && unlinkat(r->dir_fd, names[i], 0) < 0)
+			return err_errno(err, "remove the torn %s of %s", names[i], r->id);
+	}
+	return 0;
 }
 
 /* The same keys as any other verdict has, as far as the record tells. */
@@ -139,13 +158,18 @@ static int record_lost(struct record *r, const struct config *c, struct err *err
 	int e = remove_leftovers(r, c->home, &t, &found, err);
 	if (e >= 0)
 		e = remove_unfinished(r, err);
-	int aside = e < 0 ? e : set_outputs_aside(r, err);
+	FAULT_PHASE("gc-unfinished");
+	if (e >= 0)
+		e = remove_torn(r, err);
+	int aside = e < 0 ? e : record_set_outputs_aside(r, err);
 	if (aside < 0)
 		return aside;
+	FAULT_PHASE("gc-aside");
 	e = record_event(
 		r, "lost",
 		json_pack("{s:s,s:b}", "removed", str_text(&found), "outputs_set_aside", aside),
 		err);
+	FAULT_PHASE("gc-lost");
 	return e < 0 ? e : record_finish(r, lost_verdict(r, str_text(&found), aside), err);
 }
 
@@ -167,6 +191,23 @@ static int clear_unrecorded(const struct record *r, const struct config *c, stru
 	return e;
 }
 
+/* A complete run whose keeper died before it had dropped its entry, or could not remove everything. */
+static int clear_entry(const struct record *r, const struct config *c, struct err *err)
+{
+	CLEANUP(traces_release) struct traces t = { 0 };
+	CLEANUP_STR struct str found = { 0 };
+	CLEANUP_FREE char *entry = xasprintf("active/%s", r->id);
+	read_traces(r, c, &t);
+	int e = remove_leftovers(r, c->home, &t, &found, err);
+	if (e >= 0)
+		e = remove_unfinished(r, err);
+	if (e >= 0 && fsync(r->dir_fd) < 0) /* the keeper may have died before it did */
+		e = err_errno(err, "sync the run directory of %s", r->id);
+	if (e >= 0 && unlinkat(r->home_fd, entry, 0) < 0)
+		e = err_errno(err, "remove %s/%s", c->home, entry);
+	return e;
+}
+
 static void sweep_one(const struct config *c, const char *id, struct gc_report *report)
 {
 	struct record r = RECORD_INIT;
@@ -185,8 +226,8 @@ static void sweep_one(const struct config *c, const char *id, struct gc_report *
 		e = clear_unrecorded(&r, c, &err);
 		report->cleared += e >= 0;
 	} else if (e >= 0 && fstatat(r.dir_fd, "verdict.json", &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		drop_entry(&r);
-		report->cleared++;
+		e = clear_entry(&r, c, &err);
+		report->cleared += e >= 0;
 	} else if (e >= 0) {
 		e = record_lost(&r, c, &err);
 		report->lost += e >= 0;
@@ -263,7 +304,9 @@ int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 		return r;
 	for (size_t i = 0; i < ids.n; i++)
 		sweep_one(c, ids.v[i], &report);
+	FAULT_PHASE("gc-swept");
 	template_sweep(home_fd);
+	FAULT_PHASE("gc-templates");
 	if (new_boot && !report.failed)
 		note_boot(home_fd, boot);
 	*ret = report;

@@ -5,16 +5,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/task.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
+
+#define KEEP_TEMP FS_TEMP_PREFIX "work"
 
 void keeper_read_end(struct keeper_state *s)
 {
 	struct keeping *k = &s->k;
 	struct scratch_use disk;
 	struct usage u;
+	FAULT_PHASE("box-dead");
 	s->ended_real_ns = clock_real_ns();
 	if (k->budget && k->budget->ops->read_usage(k->budget, &u, NULL) >= 0)
 		watch_note_usage(k, &u);
@@ -25,10 +29,13 @@ void keeper_read_end(struct keeper_state *s)
 	(void)snprintf(k->ending.disk_mechanism, sizeof k->ending.disk_mechanism, "%s",
 		       k->scratch.mechanism);
 	for (int i = 0; i < 2; i++) {
-		(void)stream_finish(&k->streams[i]);
+		int r = stream_finish(&k->streams[i]);
+		if (r < 0)
+			k->ending.log_errno = -r;
 		k->ending.log_dropped[i] = k->streams[i].dropped_bytes;
 	}
 	(void)record_event(&k->record, "ended", describe_end(k), NULL);
+	FAULT_PHASE("end-recorded");
 }
 
 void keeper_collect(struct keeper_state *s)
@@ -51,9 +58,11 @@ void keeper_collect(struct keeper_state *s)
 		.max_count = k->q->plan->limits.at[LIMIT_OUTPUT_COUNT].value,
 	};
 	int r = outputs_collect(&request, &s->manifest, &err);
+	FAULT_PHASE("outputs-taken");
 	if (r >= 0)
 		r = record_file(&k->record, "outputs.json", manifest_json(&s->manifest), &err);
 	if (r < 0) {
+		(void)record_set_outputs_aside(&k->record, NULL);
 		(void)record_event(&k->record, "collect-failed",
 				   json_pack("{s:o}", "error", json_text(err.text)), NULL);
 		if (k->ending.stop == STOP_NONE) {
@@ -62,6 +71,7 @@ void keeper_collect(struct keeper_state *s)
 		}
 		return;
 	}
+	FAULT_PHASE("outputs-listed");
 	k->ending.output_over_cap = s->manifest.over_cap;
 	k->ending.output_missing = s->manifest.missing;
 	k->ending.output_damaged = s->manifest.damaged;
@@ -83,12 +93,18 @@ void keeper_keep(struct keeper_state *s)
 	verdict_decide(&k->ending, &v);
 	if (k->q->keep == KEEP_NEVER || (k->q->keep == KEEP_FAILED && v.cause == CAUSE_OK))
 		return;
-	int r = mkdirat(k->record.dir_fd, "work", 0700) < 0 ? err_errno(&err, "make work/") : 0;
-	CLEANUP_FD int dest_fd = r < 0 ? -1
-				       : fs_open_beneath(k->record.dir_fd, "work",
-							 O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	int dir_fd = k->record.dir_fd;
+	int r = mkdirat(dir_fd, KEEP_TEMP, 0700) < 0 ? err_errno(&err, "make work/") : 0;
+	CLEANUP_FD int dest_fd =
+		r < 0 ? -1
+		      : fs_open_beneath(dir_fd, KEEP_TEMP, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	if (r >= 0)
 		r = outputs_keep(k->scratch.dir_fd, dest_fd, s->uid, s->gid, &files, &err);
+	if (r >= 0 && renameat(dir_fd, KEEP_TEMP, dir_fd, "work") < 0)
+		r = err_errno(&err, "name work/");
+	if (r < 0 && fs_remove_tree(dir_fd, KEEP_TEMP, NULL, NULL) < 0)
+		k->record.leaves_traces = true;
+	FAULT_PHASE("work-kept");
 	(void)record_event(
 		&k->record, r < 0 ? "keep-failed" : "kept",
 		json_pack("{s:I,s:o}", "files", (json_int_t)files, "error", json_text(err.text)),
@@ -108,13 +124,16 @@ static void clean(void *data)
 	struct keeping *k = c->k;
 	if (k->budget)
 		c->group_result = k->budget->ops->remove(k->budget, &c->group_err);
+	FAULT_PHASE("budget-removed");
 	if (k->has_scratch)
 		c->scratch_result = scratch_remove(&k->scratch, &c->removed, &c->scratch_err);
+	FAULT_PHASE("scratch-removed");
 }
 
 static void record_cleaned(const struct cleaning *c)
 {
 	struct keeping *k = c->k;
+	k->record.leaves_traces = c->group_result < 0 || c->scratch_result < 0;
 	if (c->group_result < 0)
 		(void)record_event(&k->record, "cgroup-remains",
 				   json_pack("{s:o}", "error", json_text(c->group_err.text)), NULL);
@@ -140,6 +159,7 @@ int keeper_clean(struct keeper_state *s, struct err *err)
 	if (k->usage_fd >= 0 && lseek(k->usage_fd, 0, SEEK_END) > 0)
 		record_owe_sync(&k->record, "usage.jsonl", take_fd(&k->usage_fd));
 	int r = record_sync(&k->record, err);
+	FAULT_PHASE("finish-files-synced");
 	task_join(&task);
 	record_cleaned(&c);
 	return r;
@@ -155,6 +175,7 @@ int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err)
 			     err);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("verdict-announced");
 	struct run_times times = { s->accepted_real_ns, s->started_real_ns, s->ended_real_ns };
 	return record_finish(&k->record, describe_verdict(k, v, &times), err);
 }

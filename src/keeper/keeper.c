@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
 
@@ -91,6 +92,7 @@ static void run(struct keeper_state *s)
 	stages_mark(&k->stages, STAGE_VERDICT);
 	if (msg.kind == KEEPER_MSG_ENDED)
 		msg.ended.stages = k->stages;
+	FAULT_PHASE("keeper-finished");
 	/* This one must arrive: it may wait for room. */
 	if (k->report_fd >= 0)
 		(void)send(k->report_fd, &msg, sizeof msg, MSG_NOSIGNAL);
@@ -119,6 +121,7 @@ _Noreturn void keeper_main(const struct keeper_request *request)
 	(void)signal(SIGXCPU, SIG_IGN);
 	(void)setsid(); /* the terminal's signals go to `cupel run`, which passes them on in words */
 	stages_begin(&s.k.stages);
+	FAULT_PHASE("keeper-born");
 	int r = take_signals(&s.k, &err);
 	if (r >= 0)
 		r = claim(&s, &err);
@@ -127,6 +130,7 @@ _Noreturn void keeper_main(const struct keeper_request *request)
 		(void)send(s.k.report_fd, &msg, sizeof msg, MSG_NOSIGNAL);
 		_exit(125);
 	}
+	FAULT_PHASE("keeper-claimed");
 	run(&s);
 	_exit(0); /* the process's end frees the rest, locks included */
 }

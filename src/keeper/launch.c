@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/proc.h"
 #include "box/userns.h"
@@ -129,6 +130,7 @@ static int clone_init(const struct launch_request *q, struct launched *l, struct
 		return name_refused(e, errno, err);
 	if (pid == 0)
 		box_enter(e);
+	FAULT_PHASE("box-cloned");
 	l->pid = (pid_t)pid;
 	l->pid_fd = pid_fd;
 	return 0;
@@ -202,6 +204,7 @@ static int begin(const struct launch_request *q, struct launched *l, struct err 
 	r = clone_init(q, l, err);
 	for (int i = 0; i < n; i++)
 		cleanup_fd(&l->entry.join_fds[i]);
+	FAULT_PHASE("box-begun");
 	l->out_fd = take_fd(&out.keeper_fd);
 	l->err_fd = take_fd(&errors.keeper_fd);
 	return r;
@@ -254,6 +257,7 @@ static int check_groups(const struct launched *l, struct err *err)
 int launch_ready(struct launched *l, struct err *err)
 {
 	int r = wait_ready(l, err);
+	FAULT_PHASE("box-answered");
 	if (r >= 0)
 		r = outside_read(l->pid, &l->outside, err);
 	if (r >= 0)

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/fs.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
@@ -54,12 +55,16 @@ static int make_scratch(struct keeper_state *s, struct err *err)
 	int r = scratch_create(&request, &s->k.scratch, err);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("scratch-made");
 	s->k.has_scratch = true;
 	r = note_scratch(s);
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "note the working directory: %s",
 			       strerrordesc_np(-r));
-	return scratch_make_dirs(&s->k.scratch, &request, err);
+	FAULT_PHASE("scratch-noted");
+	r = scratch_make_dirs(&s->k.scratch, &request, err);
+	FAULT_PHASE("work-dirs-made");
+	return r;
 }
 
 static int make_budget(struct keeper_state *s, struct err *err)
@@ -145,10 +150,13 @@ static int finish_box(struct keeper_state *s, struct err *err)
 	if (r >= 0)
 		r = launch_work(&k->box, k->scratch.dir_fd, mount_fd, err);
 	cleanup_fd(&mount_fd);
+	FAULT_PHASE("work-handed-over");
 	if (r >= 0)
 		r = open_logs(s, err);
+	FAULT_PHASE("logs-open");
 	if (r >= 0)
 		r = launch_ready(&k->box, err);
+	FAULT_PHASE("box-launched");
 	stages_mark(&k->stages, STAGE_BOX);
 	if (r >= 0)
 		r = record_file(&k->record, "receipt.json", describe_receipt(k), err);
@@ -167,6 +175,7 @@ static int go(struct keeper_state *s, struct err *err)
 		err);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("start-recorded");
 	k->started_ns = clock_monotonic_ns();
 	s->started_real_ns = clock_real_ns();
 	k->end_at = k->started_ns + l->at[LIMIT_TIME].value;
@@ -184,8 +193,10 @@ static int record_request(struct keeper_state *s, struct err *err)
 	int r = record_file(record, "analysis.json", describe_analysis(s->k.q), err);
 	if (r >= 0 && s->k.q->plan->n_steps)
 		r = record_file(record, "plan.json", plan_json(s->k.q->plan), err);
+	FAULT_PHASE("request-recorded");
 	if (r >= 0)
 		r = record_sync_claim(record, err);
+	FAULT_PHASE("request-synced");
 	stages_mark(&s->k.stages, STAGE_RECORD);
 	return r;
 }
@@ -208,6 +219,7 @@ int keeper_prepare(struct keeper_state *s, struct err *err)
 	int r = take_user(s, err);
 	if (r >= 0)
 		r = make_budget(s, err);
+	FAULT_PHASE("budget-made");
 	stages_mark(stages, STAGE_BUDGET);
 	if (r >= 0)
 		r = begin_box(s, err);
@@ -218,6 +230,7 @@ int keeper_prepare(struct keeper_state *s, struct err *err)
 	if (r >= 0)
 		r = go(s, err);
 	task_join(&s->scratch_task);
+	FAULT_PHASE("started");
 	stages_mark(stages, STAGE_START);
 	return r;
 }

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -124,6 +125,7 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 	int e = gate_pass(r, home, &gate_fd, err);
 	if (e < 0)
 		return e;
+	FAULT_PHASE("claim-gate");
 	e = lock_active(r->home_fd, r->id, O_CREAT, &r->active_fd);
 	if (e == -EAGAIN)
 		return err_set(err, ERR_CALLER, EEXIST,
@@ -132,6 +134,7 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 	if (e < 0)
 		return err_set(err, ERR_HOST, -e, "lock %s/active/%s: %s", home, r->id,
 			       strerrordesc_np(-e));
+	FAULT_PHASE("claim-entry");
 	if (mkdirat(r->home_fd, run, 0700) < 0) {
 		if (errno != EEXIST)
 			return err_errno(err, "make %s/%s", home, run);
@@ -141,12 +144,14 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 			"the id '%s' was used before and its record is kept in %s/%s; choose another",
 			r->id, home, run);
 	}
+	FAULT_PHASE("claim-directory");
 	CLEANUP_FREE char *text = xasprintf("%s\n%s\n", traces->work_dir, traces->cgroup_parent);
 	e = fs_write_all(r->active_fd, text, strlen(text));
 	r->dir_fd = fs_open_beneath(r->home_fd, run, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	if (e < 0 || r->dir_fd < 0)
 		return err_set(err, ERR_HOST, e < 0 ? -e : -r->dir_fd, "write the record of '%s'",
 			       r->id);
+	FAULT_PHASE("claim-noted");
 	return open_events(r, O_CREAT | O_EXCL, err);
 }
 
@@ -169,6 +174,7 @@ int record_claim(const char *home, const char *id, const struct record_traces *t
 	r.id = xstrdup(id);
 	memset(r.chain, '0', HASH_HEX - 1);
 	int e = claim(&r, home, traces, err);
+	FAULT_PHASE("claim-events");
 	if (e < 0) {
 		record_release(&r);
 		return e;
@@ -291,6 +297,15 @@ void record_release(struct record *r)
 	cleanup_fd(&r->active_fd);
 	cleanup_fd(&r->home_fd);
 	cleanup_free(&r->id);
+	str_release(&r->unwritten);
+}
+
+static int write_events(struct record *r)
+{
+	int e = fs_append(r->events_fd, r->unwritten.text, r->unwritten.length);
+	if (e >= 0)
+		str_release(&r->unwritten);
+	return e;
 }
 
 int record_event(struct record *r, const char *event, json_t *data, struct err *err)
@@ -305,18 +320,15 @@ int record_event(struct record *r, const char *event, json_t *data, struct err *
 	CLEANUP_FREE char *text = json_dumps(line, JSON_COMPACT);
 	if (!text)
 		return err_set(err, ERR_HOST, ENOMEM, "write the event '%s'", event);
-	CLEANUP_FREE char *with_newline = xasprintf("%s\n", text);
-	struct stat before;
-	bool known = fstat(r->events_fd, &before) == 0;
-	int e = fs_write_all(r->events_fd, with_newline, strlen(with_newline));
-	/* No torn line for the next one to be glued to; if even that fails, a later reader closes it (resume_chain). */
-	if (e < 0 && known && ftruncate(r->events_fd, before.st_size) < 0)
-		return err_set(err, ERR_HOST, -e,
-			       "write the event '%s' to events.jsonl, and undo it: %s", event,
-			       strerrordesc_np(-e));
-	if (e < 0)
+	size_t before = r->unwritten.length;
+	str_addf(&r->unwritten, "%s\n", text);
+	/* Where a part of it is written and cannot be cut off again, a later reader closes the line (resume_chain). */
+	int e = write_events(r);
+	if (e < 0 && err) {
+		r->unwritten.length = before;
 		return err_set(err, ERR_HOST, -e, "write the event '%s' to events.jsonl: %s", event,
 			       strerrordesc_np(-e));
+	}
 	hash_bytes(text, strlen(text), r->chain);
 	r->n_events++;
 	return 0;
@@ -337,6 +349,9 @@ int record_sync(struct record *r, struct err *err)
 		if (fdatasync(fd) < 0)
 			return err_errno(err, "sync %s", r->unsynced[r->n_unsynced].name);
 	}
+	int e = r->unwritten.length ? write_events(r) : 0;
+	if (e < 0)
+		return err_set(err, ERR_HOST, -e, "write events.jsonl: %s", strerrordesc_np(-e));
 	return fdatasync(r->events_fd) < 0 ? err_errno(err, "sync events.jsonl") : 0;
 }
 
@@ -349,12 +364,26 @@ int record_file(struct record *r, const char *name, json_t *value, struct err *e
 	if (!text || fd < 0)
 		return err_set(err, ERR_HOST, fd < 0 ? -fd : ENOMEM, "write %s: %s", name,
 			       strerrordesc_np(fd < 0 ? -fd : ENOMEM));
-	CLEANUP_FREE char *line = xasprintf("%s\n", text);
-	int e = fs_write_all(fd, line, strlen(line));
-	if (e < 0)
+	size_t length = strlen(text);
+	text[length] = '\n'; /* in place of the NUL: one write */
+	int e = fs_write_all(fd, text, length + 1);
+	if (e < 0) {
+		(void)unlinkat(r->dir_fd, name, 0); /* half a file is worse than none */
 		return err_set(err, ERR_HOST, -e, "write %s: %s", name, strerrordesc_np(-e));
+	}
 	record_owe_sync(r, name, take_fd(&fd));
 	return 0;
+}
+
+int record_set_outputs_aside(struct record *r, struct err *err)
+{
+	struct stat st;
+	if (renameat(r->dir_fd, "outputs", r->dir_fd, "partial") == 0)
+		return 1;
+	if (errno != ENOENT)
+		return err_errno(err, "set the outputs of %s aside", r->id);
+	/* Perhaps somebody who did not live to say so has done it. */
+	return fstatat(r->dir_fd, "partial", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 struct events_sync {
@@ -394,11 +423,17 @@ static int write_verdict(struct record *r, const json_t *verdict, struct err *er
 int record_finish(struct record *r, json_t *verdict, struct err *err)
 {
 	CLEANUP_JSON json_t *owned = verdict;
-	int e = r->n_unsynced ? record_sync(r, err) : 0;
+	int e = r->n_unsynced || r->unwritten.length ? record_sync(r, err) : 0;
 	if (e >= 0)
 		e = write_verdict(r, owned, err);
-	if (e < 0)
+	if (e < 0) {
+		/* Its name may be there all the same: what could not be made sure of must not look as if it were. */
+		(void)unlinkat(r->dir_fd, "verdict.json", 0);
 		return e;
+	}
+	FAULT_PHASE("finish-verdict-written");
+	if (r->leaves_traces)
+		return 0;
 	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);
 	(void)unlinkat(r->home_fd, active,
 		       0); /* a leftover entry of a complete run is swept by gc */

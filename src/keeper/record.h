@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/str.h"
 
 #define RECORD_FILES_MAX 8
 
@@ -27,6 +28,8 @@ struct record {
 		int fd;
 	} unsynced[RECORD_FILES_MAX]; /* owned; written, not yet durable */
 	size_t n_unsynced;
+	struct str unwritten; /* owned; lines that the disk did not take yet */
+	bool leaves_traces; /* something of the run is left on the host: active/ID stays, for gc */
 };
 
 #define RECORD_INIT                                                                                \
@@ -59,7 +62,8 @@ void record_release(struct record *r);
 enum record_note { RECORD_NOTE_PLAIN, RECORD_NOTE_DURABLE };
 int record_note(struct record *r, const char *line, enum record_note how);
 
-/* One line, chained: n, time, event, data (may be NULL; taken), prev. */
+/* One line, chained: n, time, event, data (may be NULL; taken), prev. Without `err` nobody is there to act on a failure: a line that
+ * cannot be written now goes with the next one, and without it the record is not finished. */
 int record_event(struct record *r, const char *event, json_t *data, struct err *err);
 /* Files and events up to here survive a power cut. */
 int record_sync(struct record *r, struct err *err);
@@ -69,5 +73,7 @@ int record_file(struct record *r, const char *name, json_t *value, struct err *e
 void record_owe_sync(struct record *r, const char *name, int fd);
 /* The id and all that was written up to here survive a power cut. */
 int record_sync_claim(struct record *r, struct err *err);
+/* Outputs that were collected, but that no verdict will vouch for, are in partial/ from here on. 1 if there are some. */
+int record_set_outputs_aside(struct record *r, struct err *err);
 /* Syncs what was written, then verdict.json atomically, then drops active/ID. Takes `verdict`. */
 int record_finish(struct record *r, json_t *verdict, struct err *err);

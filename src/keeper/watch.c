@@ -101,7 +101,7 @@ static void sample(struct keeping *k, uint64_t now)
 		(unsigned long long)u.io_read_bytes, (unsigned long long)u.io_write_bytes,
 		(unsigned long long)disk.bytes);
 	if (n > 0 && (size_t)n < sizeof line)
-		(void)fs_write_all(k->usage_fd, line, (size_t)n);
+		(void)fs_append(k->usage_fd, line, (size_t)n);
 	struct keeper_msg msg = { .kind = KEEPER_MSG_SAMPLE,
 				  .sample = { now - k->started_ns, u.mem_bytes, u.cpu_usec,
 					      u.pids } };

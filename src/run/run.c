@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/fs.h"
 
 /* One log of the run, passed on to one of our own streams. */
@@ -127,6 +128,7 @@ static int follow(struct following *f, int *ret_exit_status, struct err *err)
 			pass_on(f, &f->tails[i]);
 	if (f->q->viewer && f->q->viewer->clear)
 		f->q->viewer->clear(f->q->viewer->data);
+	FAULT_PHASE("run-followed");
 	int r = run_finish(&f->run, ret_exit_status, err);
 	if (r >= 0 && f->q->ret_stages && f->run.last.kind == KEEPER_MSG_ENDED)
 		*f->q->ret_stages = f->run.last.ended.stages;

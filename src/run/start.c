@@ -7,12 +7,16 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
+#include "base/json.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "health/gc.h"
 #include "keeper/record.h"
 #include "run/run.h"
 #include "runtime/rootfs.h"
+
+#define VERDICT_MAX (1 << 20)
 
 static void reap(struct running *r)
 {
@@ -33,7 +37,11 @@ int run_prepare(const struct config *config, struct err *err)
 {
 	struct gc_report report;
 	int r = record_home(config->home, err);
-	return r < 0 ? r : gc_sweep(config, &report, err);
+	FAULT_PHASE("run-home");
+	if (r >= 0)
+		r = gc_sweep(config, &report, err);
+	FAULT_PHASE("run-swept");
+	return r;
 }
 
 /* What else this process has open is not the keeper's: it would hold the sockets of other runs, whose keepers could then not see us
@@ -93,6 +101,7 @@ int run_start(const struct config *config, const struct analysis *analysis,
 	r.config = config;
 	(void)snprintf(r.id, sizeof r.id, "%s", resolved->id);
 	r.keeper = fork_keeper(&request);
+	FAULT_PHASE("run-forked");
 	if (r.keeper < 0)
 		return err_errno(err, "start the keeper");
 	r.fd = take_fd(&ours);
@@ -134,9 +143,23 @@ int run_dir(struct running *r)
 	return r->dir_fd;
 }
 
+/* What the record says is what we say: the keeper may have died after its last line. */
+static int read_exit_status(const struct running *run, int *ret, struct err *err)
+{
+	CLEANUP_JSON json_t *verdict = NULL;
+	int r = json_read_file(run->dir_fd, "verdict.json", VERDICT_MAX, &verdict, err);
+	if (r < 0)
+		return r;
+	const json_t *status = json_object_get(verdict, "exit_status");
+	if (!json_is_integer(status))
+		return err_set(err, ERR_HOST, EINVAL, "verdict.json has no exit status");
+	*ret = (int)json_integer_value(status);
+	return 0;
+}
+
 /* The keeper died without a last word, and its box with it: recorded now, not at the next command. Where that one is already at it,
  * we wait for it. */
-static int record_death(struct running *run, struct err *err)
+static int record_death(struct running *run, int *ret_exit_status, struct err *err)
 {
 	struct gc_report report;
 	for (;;) {
@@ -149,7 +172,7 @@ static int record_death(struct running *run, struct err *err)
 				"the keeper was killed before it had recorded anything; nothing was started");
 		r = record_wait(run->config->home, run->id);
 		if (faccessat(run->dir_fd, "verdict.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-			return 0;
+			return read_exit_status(run, ret_exit_status, err);
 		if (report.failed) {
 			*err = report.last_error;
 			return -(err->code ? err->code : EIO);
@@ -173,7 +196,6 @@ int run_finish(struct running *r, int *ret_exit_status, struct err *err)
 		*err = r->last.err;
 		return -(err->code ? err->code : EIO);
 	default:
-		*ret_exit_status = 128 + SIGKILL;
-		return record_death(r, err);
+		return record_death(r, ret_exit_status, err);
 	}
 }

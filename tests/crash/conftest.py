@@ -2,6 +2,7 @@
 
 import pytest
 
+import faults
 import leftovers
 from crashes import Crash
 
@@ -20,3 +21,31 @@ def crash_root(callers):
     caller.configure()
     yield Crash(caller)
     leftovers.assert_nothing_left(caller)
+
+
+@pytest.fixture(scope="session")
+def faulty_callers(callers):
+    """As `callers`, with the build that fails on request."""
+    made = {}
+
+    def get(who):
+        callers(who)  # skips where there can be none
+        if not faults.BINARY.exists():
+            pytest.skip(f"faults: {faults.BINARY} was not built (meson -Dfaults=true)")
+        if who not in made:
+            made[who] = faults.Faulty(who)
+        return made[who]
+
+    yield get
+    for one in made.values():
+        one.close()
+
+
+@pytest.fixture
+def faulty(faulty_callers, who):
+    return faulty_callers(who)
+
+
+@pytest.fixture
+def faulty_root(faulty_callers):
+    return faulty_callers("root")

@@ -169,13 +169,13 @@ class Result:
 class Cupel:
     """One caller of cupel: `root` or `user`."""
 
-    def __init__(self, who="root", config=""):
+    def __init__(self, who="root", config="", binary=BINARY, place=None):
         assert os.geteuid() == 0, "needs root, to make groups and to become somebody else"
         self.who = who
         self.uid = 0 if who == "root" else USER_ID
         self.name = f"cupel-test-{os.getpid()}-{next(_numbers)}"
         # The binary is copied: a user may not reach the build, and it is to be his own.
-        self.base = pathlib.Path(tempfile.mkdtemp(prefix=self.name + "-"))
+        self.base = pathlib.Path(tempfile.mkdtemp(prefix=self.name + "-", dir=place))
         self.base.chmod(0o755)
         self.home = self.base / "home"
         self.dir = self.base / "cwd"
@@ -183,7 +183,7 @@ class Cupel:
         self.binary = self.base / "cupel"
         self.probe = self.base / "probe"
         self.dir.mkdir()
-        for source, copy in ((BINARY, self.binary), (PROBE, self.probe)):
+        for source, copy in ((binary, self.binary), (PROBE, self.probe)):
             if source.exists():
                 shutil.copy(source, copy)
                 copy.chmod(0o755)

@@ -173,6 +173,35 @@ static void a_second_sweep_changes_nothing(void **state)
 	assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
 }
 
+/* Its keeper could not remove everything, and left its entry for that. */
+static void what_a_complete_run_left_is_removed(void **state)
+{
+	struct home *h = *state;
+	make_work(h->work_dir, 2);
+	leave(h, "r1");
+	put(h->fd, "runs/r1/verdict.json", "{}\n");
+	assert_report(sweep(h), 0, 1, 0);
+	assert_int_equal(access(h->work_dir, F_OK), -1);
+	assert_false(exists(h, "active/r1"));
+	CLEANUP_FREE char *verdict = text_of(h, "runs/r1/verdict.json");
+	assert_string_equal(verdict, "{}\n");
+	CLEANUP_FREE char *events = text_of(h, "runs/r1/events.jsonl");
+	assert_int_equal(count(events, "\"event\":\"lost\""), 0);
+}
+
+static void a_file_that_was_cut_off_is_removed(void **state)
+{
+	struct home *h = *state;
+	leave(h, "r1");
+	put(h->fd, "runs/r1/analysis.json", "{\n  \"name\": \"whole\"\n}\n");
+	put(h->fd, "runs/r1/plan.json", "{\n  \"work_dir\": {\n    \"a\": 1\n  }\n");
+	put(h->fd, "runs/r1/receipt.json", "");
+	assert_report(sweep(h), 1, 0, 0);
+	assert_true(exists(h, "runs/r1/analysis.json"));
+	assert_false(exists(h, "runs/r1/plan.json"));
+	assert_false(exists(h, "runs/r1/receipt.json"));
+}
+
 static pid_t hold(const struct home *h, const char *id)
 {
 	int ready[2];
@@ -403,6 +432,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ROW(a_dead_run_is_recorded_as_lost_once),
 		ROW(a_second_sweep_changes_nothing),
+		ROW(what_a_complete_run_left_is_removed),
+		ROW(a_file_that_was_cut_off_is_removed),
 		ROW(a_live_run_is_left_alone),
 		ROW(an_entry_without_a_run_is_cleared),
 		ROW(a_run_whose_directory_is_gone_is_cleared),

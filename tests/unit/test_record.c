@@ -295,6 +295,32 @@ static void a_line_that_does_not_fit_leaves_no_trace(void **state)
 	assert_non_null(strstr(text, "\"ended\""));
 }
 
+/* The same where nobody could act on it: the line is not lost, it comes later. */
+static void a_line_that_nobody_waits_for_goes_with_the_next(void **state)
+{
+	struct home *h = *state;
+	char last[HASH_HEX];
+	struct stat st;
+	struct rlimit all, little;
+	claim(h, "r1");
+	event(h, "accepted", NULL);
+	assert_int_equal(fstat(h->record.events_fd, &st), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+	little = (struct rlimit){ (rlim_t)st.st_size + 20, all.rlim_max };
+	void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+	(void)record_event(&h->record, "ended", NULL, NULL);
+	(void)record_event(&h->record, "collected", NULL, NULL);
+	int r = record_sync(&h->record, &h->err);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+	(void)signal(SIGXFSZ, before);
+	assert_int_equal(r, -EFBIG);
+	assert_int_equal(check_chain(h, "runs/r1/events.jsonl", last), 1);
+	event(h, "removed", NULL);
+	assert_int_equal(check_chain(h, "runs/r1/events.jsonl", last), 4);
+	assert_string_equal(last, h->record.chain);
+}
+
 static void a_run_that_never_was_is_not_adopted(void **state)
 {
 	struct home *h = *state;
@@ -360,6 +386,7 @@ int main(void)
 		ROW(an_adopted_run_is_locked),
 		ROW(a_torn_last_line_is_closed),
 		ROW(a_line_that_does_not_fit_leaves_no_trace),
+		ROW(a_line_that_nobody_waits_for_goes_with_the_next),
 		ROW(a_run_that_never_was_is_not_adopted),
 		ROW(files_are_written_once),
 		ROW(the_verdict_comes_last),

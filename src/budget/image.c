@@ -1,6 +1,5 @@
 /* A fresh filesystem for one run: the template's data copied into an unnamed file, a loop device over it, mounted detached.
- *
- * loop(4): LO_FLAGS_AUTOCLEAR frees the device with its last user, which is the mount. Needs Linux 5.8 (LOOP_CONFIGURE). */
+ * The device frees itself with its last user, which is the mount (base/loop.h). */
 #include "budget/image.h"
 
 #include <errno.h>
@@ -22,13 +21,13 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/hash.h"
+#include "base/loop.h"
 #include "base/str.h"
 #include "budget/template.h"
 
 #define BLOCK             4096u
 #define INODE_SIZE        256u
 #define IMAGE_MAX         (UINT64_C(1) << 44)
-#define LOOP_TRIES        64
 #define TEMPLATE_DATA_MAX (256 << 20) /* of 16 TiB it is 130 MiB */
 #define COPY_CHUNK        65536
 #define COPY_AT_ONCE      (1u << 30)
@@ -134,40 +133,6 @@ static void image_name(const char *home, char ret[LO_NAME_SIZE])
 	(void)snprintf(ret, LO_NAME_SIZE, "cupel-%s", tag);
 }
 
-/* The loop driver refuses a block size that the file's filesystem does not support, so there is a second try without. */
-static int loop_configure(int loop_fd, int file_fd, const char *home)
-{
-	struct loop_config config = { .fd = (uint32_t)file_fd, .block_size = BLOCK };
-	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
-	image_name(home, (char *)config.info.lo_file_name);
-	if (ioctl(loop_fd, LOOP_CONFIGURE, &config) == 0)
-		return 0;
-	if (errno != EINVAL)
-		return -errno;
-	config.block_size = 0;
-	return ioctl(loop_fd, LOOP_CONFIGURE, &config) == 0 ? 0 : -errno;
-}
-
-/* Finds a free device and takes it; somebody else may be quicker between the two, so this is tried again. */
-static int loop_attach(int file_fd, const char *home, char ret_device[32], struct err *err)
-{
-	CLEANUP_FD int control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-	if (control_fd < 0)
-		return err_errno(err, "open /dev/loop-control");
-	int r = -EBUSY;
-	for (int i = 0; i < LOOP_TRIES && (r == -EBUSY || r == -ENOENT || r == -ENXIO); i++) {
-		int number = ioctl(control_fd, LOOP_CTL_GET_FREE);
-		if (number < 0)
-			return err_errno(err, "find a free loop device");
-		(void)snprintf(ret_device, 32, "/dev/loop%d", number);
-		CLEANUP_FD int loop_fd = open(ret_device, O_RDWR | O_CLOEXEC);
-		r = loop_fd < 0 ? -errno : loop_configure(loop_fd, file_fd, home);
-		if (r == 0)
-			return take_fd(&loop_fd);
-	}
-	return err_set(err, ERR_HOST, -r, "attach %s: %s", ret_device, strerror(-r));
-}
-
 static int mount_device(const char *device, struct err *err)
 {
 	CLEANUP_FD int fs_fd = fsopen("ext4", FSOPEN_CLOEXEC);
@@ -186,8 +151,12 @@ static int mount_device(const char *device, struct err *err)
 
 static int device_mount(int file_fd, const char *home, struct err *err)
 {
-	char device[32];
-	CLEANUP_FD int loop_fd = loop_attach(file_fd, home, device, err);
+	char device[LOOP_DEVICE_ROOM], name[LO_NAME_SIZE];
+	image_name(home, name);
+	const struct loop_request request = { .file_fd = file_fd,
+					      .name = name,
+					      .block_size = BLOCK };
+	CLEANUP_FD int loop_fd = loop_attach(&request, device, err);
 	FAULT_PHASE("image-attached");
 	return loop_fd < 0 ? loop_fd : mount_device(device, err);
 }

@@ -1,0 +1,153 @@
+/* What is written into a run directory: events, files, and last the verdict. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "base/task.h"
+#include "keeper/record.h"
+
+static int write_events(struct record *r)
+{
+	int e = fs_append(r->events_fd, r->unwritten.text, r->unwritten.length);
+	if (e >= 0)
+		str_release(&r->unwritten);
+	return e;
+}
+
+int record_event(struct record *r, const char *event, json_t *data, struct err *err)
+{
+	char time[40];
+	CLEANUP_JSON json_t *line = json_pack("{s:I,s:s,s:s,s:s,s:s}", "n",
+					      (json_int_t)r->n_events + 1, "time",
+					      clock_write(clock_real_ns(), time, sizeof time),
+					      "run", r->id, "event", event, "prev", r->chain);
+	if (data)
+		json_object_set_new(line, "data", data);
+	CLEANUP_FREE char *text = json_dumps(line, JSON_COMPACT);
+	if (!text)
+		return err_set(err, ERR_HOST, ENOMEM, "write the event '%s'", event);
+	size_t before = r->unwritten.length;
+	str_addf(&r->unwritten, "%s\n", text);
+	/* Where a part of it is written and cannot be cut off again, a later reader closes the line (resume_chain). */
+	int e = write_events(r);
+	if (e < 0 && err) {
+		r->unwritten.length = before;
+		return err_set(err, ERR_HOST, -e, "write the event '%s' to events.jsonl: %s", event,
+			       strerrordesc_np(-e));
+	}
+	hash_bytes(text, strlen(text), r->chain);
+	r->n_events++;
+	return 0;
+}
+
+void record_owe_sync(struct record *r, const char *name, int fd)
+{
+	if (r->n_unsynced == RECORD_FILES_MAX)
+		abort(); /* the files of a record are few and known */
+	r->unsynced[r->n_unsynced].name = name;
+	r->unsynced[r->n_unsynced++].fd = fd;
+}
+
+int record_sync(struct record *r, struct err *err)
+{
+	while (r->n_unsynced > 0) {
+		CLEANUP_FD int fd = r->unsynced[--r->n_unsynced].fd;
+		if (fdatasync(fd) < 0)
+			return err_errno(err, "sync %s", r->unsynced[r->n_unsynced].name);
+	}
+	int e = r->unwritten.length ? write_events(r) : 0;
+	if (e < 0)
+		return err_set(err, ERR_HOST, -e, "write events.jsonl: %s", strerrordesc_np(-e));
+	return fdatasync(r->events_fd) < 0 ? err_errno(err, "sync events.jsonl") : 0;
+}
+
+int record_file(struct record *r, const char *name, json_t *value, struct err *err)
+{
+	CLEANUP_JSON json_t *owned = value;
+	CLEANUP_FREE char *text = json_dumps(owned, JSON_INDENT(2));
+	CLEANUP_FD int fd =
+		fs_open_beneath(r->dir_fd, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+	if (!text || fd < 0)
+		return err_set(err, ERR_HOST, fd < 0 ? -fd : ENOMEM, "write %s: %s", name,
+			       strerrordesc_np(fd < 0 ? -fd : ENOMEM));
+	size_t length = strlen(text);
+	text[length] = '\n'; /* in place of the NUL: one write */
+	int e = fs_write_all(fd, text, length + 1);
+	if (e < 0) {
+		(void)unlinkat(r->dir_fd, name, 0); /* half a file is worse than none */
+		return err_set(err, ERR_HOST, -e, "write %s: %s", name, strerrordesc_np(-e));
+	}
+	record_owe_sync(r, name, take_fd(&fd));
+	return 0;
+}
+
+int record_set_outputs_aside(struct record *r, struct err *err)
+{
+	struct stat st;
+	if (renameat(r->dir_fd, "outputs", r->dir_fd, "partial") == 0)
+		return 1;
+	if (errno != ENOENT)
+		return err_errno(err, "set the outputs of %s aside", r->id);
+	/* Perhaps somebody who did not live to say so has done it. */
+	return fstatat(r->dir_fd, "partial", &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+struct events_sync {
+	struct task task;
+	int fd;
+	int code; /* errno */
+};
+
+static void events_sync(void *data)
+{
+	struct events_sync *s = data;
+	s->code = fdatasync(s->fd) < 0 ? errno : 0;
+}
+
+static int events_synced(void *data)
+{
+	struct events_sync *s = data;
+	task_join(&s->task);
+	return -s->code;
+}
+
+/* The last events become durable while verdict.json is written under another name; it gets its own after both. */
+static int write_verdict(struct record *r, const json_t *verdict, struct err *err)
+{
+	struct events_sync events = { .fd = r->events_fd };
+	CLEANUP_FREE char *text = json_dumps(verdict, JSON_INDENT(2));
+	if (!text)
+		return err_set(err, ERR_HOST, ENOMEM, "write verdict.json");
+	CLEANUP_FREE char *whole = xasprintf("%s\n", text);
+	task_start(&events.task, events_sync, &events);
+	int e = fs_write_atomic_when(r->dir_fd, "verdict.json", whole, strlen(whole), 0644,
+				     events_synced, &events, err);
+	task_join(&events.task);
+	return e;
+}
+
+int record_finish(struct record *r, json_t *verdict, struct err *err)
+{
+	CLEANUP_JSON json_t *owned = verdict;
+	int e = r->n_unsynced || r->unwritten.length ? record_sync(r, err) : 0;
+	if (e >= 0)
+		e = write_verdict(r, owned, err);
+	if (e < 0) {
+		/* Its name may be there all the same: what could not be made sure of must not look as if it were. */
+		(void)unlinkat(r->dir_fd, "verdict.json", 0);
+		return e;
+	}
+	FAULT_PHASE("finish-verdict-written");
+	if (r->leaves_traces)
+		return 0;
+	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);
+	(void)unlinkat(r->home_fd, active,
+		       0); /* a leftover entry of a complete run is swept by gc */
+	return 0;
+}

@@ -12,17 +12,21 @@ struct command {
 	const char *summary; /* one line */
 	const char *details; /* or NULL: a paragraph for --help */
 	const struct options *options;
+	const struct command *const *subs; /* or NULL: commands of its own, "NAME WORD" each */
+	size_t n_subs;
 	/* argv[0] is the command's name. The exit status. */
 	int (*main)(const struct command *self, int argc, char **argv);
 };
 
 extern const struct command command_run, command_plan, command_config, command_list, command_show,
-	command_logs, command_gc, command_completion, command_version;
+	command_logs, command_gc, command_runtime, command_completion, command_version;
 
 /* The table, for help and completion. */
 extern const struct command *const commands[];
 extern const size_t n_commands;
 
+/* The last word of a command's name: "list" of "runtime list". */
+const char *cli_word(const struct command *c);
 /* Prints the error and gives the exit status: 2 for the caller's mistake, 125 for the host's. */
 int cli_fail(const struct err *err);
 void cli_help(const struct command *c);

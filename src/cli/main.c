@@ -10,9 +10,10 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
-const struct command *const commands[] = { &command_run,  &command_plan,       &command_list,
-					   &command_show, &command_logs,       &command_config,
-					   &command_gc,   &command_completion, &command_version };
+const struct command *const commands[] = { &command_run,    &command_plan, &command_list,
+					   &command_show,   &command_logs, &command_runtime,
+					   &command_config, &command_gc,   &command_completion,
+					   &command_version };
 const size_t n_commands = sizeof commands / sizeof *commands;
 
 int cli_fail(const struct err *err)
@@ -21,9 +22,17 @@ int cli_fail(const struct err *err)
 	return err->kind == ERR_CALLER ? 2 : 125;
 }
 
+const char *cli_word(const struct command *c)
+{
+	const char *space = strrchr(c->name, ' ');
+	return space ? space + 1 : c->name;
+}
+
 void cli_help(const struct command *c)
 {
 	printf("usage: cupel %s %s\n\n%s\n", c->name, c->usage, c->summary);
+	for (size_t i = 0; i < c->n_subs; i++)
+		printf("%s  %-12s %s\n", i ? "" : "\n", cli_word(c->subs[i]), c->subs[i]->summary);
 	if (c->details)
 		printf("\n%s\n", c->details);
 	printf("\noptions:\n");

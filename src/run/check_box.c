@@ -143,7 +143,7 @@ int check_box(const struct check_request *q, const struct trial *t, struct trial
 	}
 	unwarned(&resolved);
 	struct run_request request = {
-		.config = q->config, .analysis = &analysis, .resolved = &resolved, .silent = true
+		.config = q->config, .analysis = &analysis, .resolved = &resolved, .is_silent = true
 	};
 	CLEANUP_FREE char *run_dir = xasprintf("%s/runs/%s", q->config->home, resolved.id);
 	r = run_local(&request, &status, err);

@@ -1,0 +1,99 @@
+/* cupel runtime: the environments that analyses run in. */
+#include "cli/runtime.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/str.h"
+
+static const struct command *const subs[] = { &command_runtime_list, &command_runtime_show,
+					      &command_runtime_check, &command_runtime_lock };
+#define N_SUBS (sizeof subs / sizeof *subs)
+
+static const struct options no_options = { NULL, 0 };
+
+/* options_parse() stops at an operand; what follows it is parsed as if that were the command's name. */
+static int parse(const struct runtime_begin *how, int argc, char **argv, struct runtime_words *ret,
+		 struct err *err)
+{
+	struct runtime_words words = { 0 };
+	struct operands rest = { 0 };
+	for (int at = 0; at < argc; at += rest.first) {
+		if (at > 0 && words.n == how->max)
+			return err_caller(err, "usage: cupel %s %s", how->self->name,
+					  how->self->usage);
+		if (at > 0)
+			words.v[words.n++] = argv[at];
+		int r = cli_parse(how->self, argc - at, argv + at, how->target, &rest, err);
+		if (r < 0)
+			return r;
+	}
+	if (words.n < how->min)
+		return err_caller(err, "usage: cupel %s %s", how->self->name, how->self->usage);
+	*ret = words;
+	return 0;
+}
+
+int runtime_begin(const struct runtime_begin *how, int argc, char **argv, struct runtime_words *ret,
+		  struct config *ret_config, struct err *err)
+{
+	int r = parse(how, argc, argv, ret, err);
+	return r < 0 ? r : config_read(&(struct config_where){ 0 }, ret_config, err);
+}
+
+bool runtime_is_shadowed(const struct catalog *c, const char *name)
+{
+	for (size_t i = 0; i < c->n_faults; i++)
+		if (str_eq(c->faults[i].name, name))
+			return true;
+	return false;
+}
+
+void runtime_print_json(json_t *value)
+{
+	CLEANUP_JSON json_t *owned = value;
+	CLEANUP_FREE char *text = json_dumps(owned, JSON_COMPACT);
+	printf("%s\n", text ? text : "null");
+}
+
+static int unknown(const char *word)
+{
+	const char *words[N_SUBS];
+	struct err err = { 0 };
+	for (size_t i = 0; i < N_SUBS; i++)
+		words[i] = cli_word(subs[i]);
+	const char *nearest = str_nearest(word, words, N_SUBS);
+	(void)err_caller(
+		&err,
+		"there is no command 'runtime %.60s'%s%s%s; `cupel runtime --help` lists them",
+		word, nearest ? "; did you mean '" : "", nearest ? nearest : "",
+		nearest ? "'?" : "");
+	return cli_fail(&err);
+}
+
+static int main_runtime(const struct command *self, int argc, char **argv)
+{
+	struct operands rest = { 0 };
+	struct err err = { 0 };
+	int r = cli_parse(self, argc, argv, NULL, &rest, &err);
+	if (r < 0)
+		return cli_stop(self, r, &err);
+	if (rest.first >= argc) {
+		(void)err_caller(&err, "usage: cupel runtime %s", self->usage);
+		return cli_fail(&err);
+	}
+	for (size_t i = 0; i < N_SUBS; i++)
+		if (str_eq(argv[rest.first], cli_word(subs[i])))
+			return subs[i]->main(subs[i], argc - rest.first, argv + rest.first);
+	return unknown(argv[rest.first]);
+}
+
+const struct command command_runtime = {
+	.name = "runtime",
+	.usage = "COMMAND ...",
+	.summary = "the environments that analyses run in: which there are, and whether they work",
+	.options = &no_options,
+	.subs = subs,
+	.n_subs = N_SUBS,
+	.main = main_runtime,
+};

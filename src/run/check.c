@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "keeper/record.h"
+#include "keeper/verdict.h"
+#include "runtime/catalog.h"
 
 #define NAMED_MAX 3 /* drifts or checks that a reason names; the rest is counted */
 
@@ -137,23 +139,53 @@ static void note_result(struct finding *f, const struct trial *t, enum trial_res
 			  json_u64(e->wall_usec)));
 }
 
+/* The control: where not even the host's own runtime gets a box, the fault is not this one's. */
+static int try_host(const struct check_request *q, const struct trial_end *failed, struct err *err)
+{
+	CLEANUP_RUNTIME struct runtime base = { 0 };
+	CLEANUP_TRIAL_END struct trial_end end = { 0 };
+	CLEANUP_STRV struct strv argv = { 0 };
+	struct check_request request = { .config = q->config,
+					 .runtime = &base,
+					 .on_behalf_of = q->runtime->name };
+	int r = catalog_find(q->config, "base", &base, err);
+	if (r < 0)
+		return r;
+	strv_add(&argv, "/bin/true");
+	r = check_box(&request, &(struct trial){ .argv = argv }, &end, err);
+	if (r >= 0 && str_eq(end.cause, cause_name(CAUSE_SETUP)))
+		r = err_set(err, ERR_HOST, EIO, "%s", failed->notes);
+	return r;
+}
+
+/* 1: it can't be started at all, so the other trials would only say so again. */
+static int try_one(const struct check_request *q, const struct trial *t, struct finding *f,
+		   struct err *err)
+{
+	CLEANUP_TRIAL_END struct trial_end end = { 0 };
+	CLEANUP_FREE char *text = NULL;
+	int r = t->argv.n ? check_box(q, t, &end, err) : 0;
+	bool no_box = r >= 0 && str_eq(end.cause, cause_name(CAUSE_SETUP));
+	if (no_box)
+		r = try_host(q, &end, err);
+	if (r < 0)
+		return r;
+	enum trial_result result = trial_judge(t, &end, &text);
+	note_result(f, t, result, text, &end);
+	return no_box;
+}
+
 static int try_all(const struct check_request *q, struct finding *f, struct err *err)
 {
 	CLEANUP_TRIALS struct trials trials = { 0 };
 	trials_make(q->runtime, &trials);
 	f->state.checks = json_array();
-	for (size_t i = 0; i < trials.n; i++) {
-		const struct trial *t = &trials.v[i];
-		CLEANUP_TRIAL_END struct trial_end end = { 0 };
-		CLEANUP_FREE char *text = NULL;
-		tell(q, t->name, i + 1, trials.n);
-		int r = t->argv.n ? check_box(q, t, &end, err) : 0;
-		if (r < 0)
-			return r;
-		enum trial_result result = trial_judge(t, &end, &text);
-		note_result(f, t, result, text, &end);
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < trials.n; i++) {
+		tell(q, trials.v[i].name, i + 1, trials.n);
+		r = try_one(q, &trials.v[i], f, err);
 	}
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 static char *failed_text(const struct check_request *q, const struct finding *f)

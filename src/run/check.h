@@ -9,8 +9,9 @@
 #include "runtime/state.h"
 #include "spec/config.h"
 
-#define CHECK_LABEL     "cupel.check" /* of the runs of trials; its value is the runtime's name */
-#define CHECK_ID_PREFIX "check-"      /* their ids begin with it */
+#define CHECK_LABEL                                                                                \
+	"cupel.check" /* of the runs of trials; its value is the name of the runtime that is checked */
+#define CHECK_ID_PREFIX "check-" /* their ids begin with it */
 
 /* Who shows the work while it goes on. */
 struct check_viewer {
@@ -24,6 +25,7 @@ struct check_request {
 	const struct runtime *runtime;
 	enum depth depth;                  /* DEPTH_STAT, DEPTH_CONTENT */
 	const struct check_viewer *viewer; /* or NULL */
+	const char *on_behalf_of; /* the runtime whose lock is held; NULL: `runtime` itself */
 };
 
 /* 0 whatever the health is; `ret` is what was written. -EINTR if it was interrupted: nothing is written then. Where this host can't

@@ -41,7 +41,7 @@ static void trial_analysis(const struct check_request *q, const struct trial *t,
 	ret->name = xasprintf("check of runtime %s", q->runtime->name);
 	ret->runtime = xstrdup(q->runtime->name);
 	strv_copy(&ret->command, &t->argv);
-	pairs_set(&ret->labels, CHECK_LABEL, q->runtime->name);
+	pairs_set(&ret->labels, CHECK_LABEL, q->on_behalf_of ? q->on_behalf_of : q->runtime->name);
 	ret->keep = KEEP_NEVER;
 	ret->keep_said = true;
 	trial_limits(q->runtime, &ret->limits);

@@ -106,20 +106,22 @@ static void list_line(const char *title, const json_t *list)
 	size_t i;
 	json_t *value;
 	json_array_foreach(list, i, value)
+	{
 		str_addf(&text, "%s%s", i ? " " : "", json_string_value(value));
+	}
 	line(title, str_text(&text));
 }
 
 static void limits_lines(const char *title, const json_t *limits)
 {
-	const char *key;
+	const char *key, *head = title;
 	json_t *limit;
 	json_object_foreach((json_t *)limits, key, limit)
 	{
 		CLEANUP_FREE char *text = xasprintf("%-12s %-8s %s", key, text_of(limit, "value"),
 						    text_of(limit, "origin"));
-		line(title, text);
-		title = "";
+		line(head, text);
+		head = "";
 	}
 }
 
@@ -132,7 +134,9 @@ static void interpreter_lines(const json_t *interpreters)
 		CLEANUP_STR struct str text = { 0 };
 		str_addf(&text, "%-5s", text_of(in, "extension"));
 		json_array_foreach(json_object_get(in, "argv"), k, word)
+		{
 			str_addf(&text, " %s", json_string_value(word));
+		}
 		line(i ? "" : "interpreters", str_text(&text));
 	}
 }

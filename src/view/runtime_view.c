@@ -193,7 +193,11 @@ static void drift_lines(const json_t *drift)
 	const char *key;
 	json_t *value, *one;
 	size_t i;
-	json_object_foreach((json_t *)drift, key, value) list = json_is_array(value) ? value : list;
+	json_object_foreach((json_t *)drift, key, value)
+	{
+		if (json_is_array(value))
+			list = value;
+	}
 	json_array_foreach(list, i, one)
 	{
 		if (i == DRIFTS_SHOWN) {

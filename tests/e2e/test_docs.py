@@ -16,7 +16,7 @@ CUPEL = os.environ.get("CUPEL", f"{BUILD}/cupel")
 PAGES = sorted(path.name.removesuffix(".scd") for path in (DOCS / "man").glob("*.scd"))
 PAGE_OF = {"run": "cupel-run.1", "plan": "cupel-plan.1", "config": "cupel-config.1",
            "list": "cupel-list.1", "show": "cupel-list.1", "logs": "cupel-list.1",
-           "gc": "cupel-list.1", "completion": "cupel.1", "version": "cupel.1"}
+           "gc": "cupel-list.1", "runtime": "cupel-runtime.1", "completion": "cupel.1", "version": "cupel.1"}
 
 
 def page(name):
@@ -61,6 +61,18 @@ def test_every_command_has_a_page():
 @pytest.mark.parametrize("command", ["run", "config", "list", "show", "logs", "gc"])
 def test_every_option_is_in_its_page_and_no_other(command):
     assert options(command) == documented(PAGE_OF[command])
+
+
+def test_every_option_of_runtime_is_in_its_page_and_no_other():
+    words = re.findall(r"^  (\w+) ", call("runtime", "--help").stdout, re.MULTILINE)
+    assert {"list", "show", "check", "lock"} <= set(words)
+    told = set()
+    for word in words:
+        assert f"*cupel runtime {word}*" in page("cupel-runtime.1")
+        told |= set(re.findall(r"(?<!\S)(--?[a-z][a-z-]*)",
+                               call("runtime", word, "--help").stdout.split("options:")[1]
+                               .replace(",", " ")))
+    assert told == documented("cupel-runtime.1")
 
 
 def test_plan_has_the_options_of_run():

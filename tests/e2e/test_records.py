@@ -188,7 +188,8 @@ def test_version(cupel):
     assert json.loads(cupel.call(cupel.binary, "version", "--json")[1]) == {"version": number}
 
 
-COMMANDS = ["run", "plan", "list", "show", "logs", "config", "gc", "completion", "version"]
+COMMANDS = ["run", "plan", "list", "show", "logs", "runtime", "config", "gc", "completion",
+            "version"]
 
 
 def test_help(cupel):

@@ -1,15 +1,7 @@
 /* Runtimes as values. */
+#include "runtime/state.h"
 #include "spec/spec_json.h"
 #include "view/runtime_view.h"
-
-static json_t *fingerprint_json(const struct fingerprint *f)
-{
-	json_t *o = json_object();
-	for (int i = 0; i < DEPTH_COUNT_; i++)
-		json_object_set_new(o, depth_names[i],
-				    f->hex[i][0] ? json_string(f->hex[i]) : json_null());
-	return o;
-}
 
 json_t *runtime_row_json(const struct runtime *r, const struct standing *s)
 {

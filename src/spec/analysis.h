@@ -52,7 +52,8 @@ struct analysis {
 	char *id;      /* owned; NULL: to be generated */
 	char *name;    /* owned or NULL */
 	char *quest;   /* owned or NULL */
-	char *runtime; /* owned or NULL: the configured default */
+	char *runtime; /* owned or NULL: chosen by the rules of runtime/select.h */
+	char *runtime_origin; /* owned or NULL; "--runtime" or "FILE:LINE" */
 	char *profile; /* owned or NULL: the configured default */
 	struct strv
 		code; /* the script first, then files it needs: absolute host paths, shown at code/NAME */

@@ -237,24 +237,31 @@ static int list_scripts(const char *prefix, struct strv *ret, struct err *err)
 	return r;
 }
 
+static int fill(const char *prefix, const char *base, struct activation *a, struct err *err)
+{
+	add_conda_vars(prefix, base, &a->env);
+	add_pixi_vars(prefix, &a->env);
+	int r = add_own_vars(prefix, &a->env, err);
+	if (r < 0)
+		return r;
+	add_base_vars(base, &a->env);
+	a->path = base && is_there(base, "condabin") ? xasprintf("%s/bin:%s/condabin", prefix, base)
+						     : xasprintf("%s/bin", prefix);
+	return list_scripts(prefix, &a->scripts, err);
+}
+
 int conda_activation(const char *prefix, struct activation *ret, struct err *err)
 {
-	CLEANUP(activation_release) struct activation a = { 0 };
+	struct activation a = { 0 };
 	if (!is_there(prefix, "conda-meta"))
 		return err_set(err, ERR_CALLER, ENOENT,
 			       "%s is no conda environment: it has no conda-meta", prefix);
 	CLEANUP_FREE char *base = find_base(prefix);
-	add_conda_vars(prefix, base, &a.env);
-	add_pixi_vars(prefix, &a.env);
-	int r = add_own_vars(prefix, &a.env, err);
-	if (r >= 0)
-		r = list_scripts(prefix, &a.scripts, err);
-	if (r < 0)
+	int r = fill(prefix, base, &a, err);
+	if (r < 0) {
+		activation_release(&a);
 		return err ? err_wrap(err, "activate %s", prefix) : r;
-	add_base_vars(base, &a.env);
-	a.path = base && is_there(base, "condabin") ? xasprintf("%s/bin:%s/condabin", prefix, base)
-						    : xasprintf("%s/bin", prefix);
+	}
 	*ret = a;
-	a = (struct activation){ 0 };
 	return 0;
 }

@@ -31,7 +31,7 @@ struct selection {
 	size_t n_considered;
 	struct strv requires; /* script metadata: requires-python and dependencies, as said */
 	struct limits
-		limits; /* script metadata: [tool.cupel.limits]; above the runtime's, below the analysis's */
+		limits; /* script metadata: [tool.cupel.limits]; what the analysis says itself goes over these */
 };
 void selection_release(struct selection *s);
 #define CLEANUP_SELECTION CLEANUP(selection_release)

@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "runtime/select_parts.h"
+#include "spec/show.h"
 
 enum language language_find(const char *name)
 {
@@ -159,14 +160,11 @@ void needs_add(struct strv *needs, const char *name, size_t length)
 {
 	char text[NAME_MAX_ + 1];
 	if (length == 0 || length > NAME_MAX_ || needs->n >= NEEDS_MAX ||
-	    !str_is_utf8(name, length))
+	    memchr(name, '\0', length))
 		return;
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f || name[i] == '/')
-			return;
 	memcpy(text, name, length);
 	text[length] = '\0';
-	if (!strv_has(needs, text))
+	if (text_is_label(text, NAME_MAX_) && !strpbrk(text, " /") && !strv_has(needs, text))
 		strv_add(needs, text);
 }
 

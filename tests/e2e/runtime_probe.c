@@ -4,7 +4,7 @@
  *   activation PREFIX         path, then NAME=VALUE..., then an empty record, then the scripts
  *   program                   the text for bash
  *   difference BEFORE AFTER   +NAME=VALUE... and -NAME...
- *   metadata FILE             JSON: what the script's block says, or null
+ *   metadata FILE...          a line of JSON each: what the script's block says, or the error
  *
  * 1 and the error on stderr where the function refuses. */
 #include <fcntl.h>
@@ -68,22 +68,30 @@ static int show_difference(char **argv, struct err *err)
 	return r;
 }
 
-static int show_metadata(char **argv, struct err *err)
+static json_t *metadata_json(const char *file)
 {
 	CLEANUP_SCRIPT_META struct script_meta m = { 0 };
 	CLEANUP_FREE char *text = NULL;
+	struct err err = { 0 };
 	size_t n = 0;
-	int r = fs_read_capped(AT_FDCWD, argv[0], READ_MAX, &text, &n, err);
+	int r = fs_read_capped(AT_FDCWD, file, READ_MAX, &text, &n, &err);
 	if (r >= 0)
-		r = script_meta_read(argv[0], text, n, &m, err);
+		r = script_meta_read(file, text, n, &m, &err);
 	if (r < 0)
-		return r;
-	CLEANUP_JSON json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o}", "line", m.line,
-					   "requires-python", json_text(m.requires_python),
-					   "dependencies", strv_json(&m.dependencies), "runtime",
-					   json_text(m.runtime), "limits", limits_json(&m.limits));
-	CLEANUP_FREE char *dumped = json_dumps(o, JSON_COMPACT);
-	printf("%s\n", m.line ? dumped : "null");
+		return json_pack("{s:o}", "error", json_text(err.text));
+	return json_pack("{s:i,s:o,s:o,s:o,s:o}", "line", m.line, "requires-python",
+			 json_text(m.requires_python), "dependencies", strv_json(&m.dependencies),
+			 "runtime", json_text(m.runtime), "limits", limits_json(&m.limits));
+}
+
+static int show_metadata(char **argv, struct err *err)
+{
+	(void)err;
+	for (; *argv; argv++) {
+		CLEANUP_JSON json_t *o = metadata_json(*argv);
+		CLEANUP_FREE char *text = json_dumps(o, JSON_COMPACT);
+		printf("%s\n", text ? text : "null");
+	}
 	return 0;
 }
 
@@ -97,11 +105,12 @@ int main(int argc, char **argv)
 		{ "activation", 1, show_activation },
 		{ "program", 0, show_program },
 		{ "difference", 2, show_difference },
-		{ "metadata", 1, show_metadata },
+		{ "metadata", -1, show_metadata },
 	};
 	struct err err = { 0 };
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		if (argc == rows[i].operands + 2 && str_eq(argv[1], rows[i].name)) {
+		if (argc > 1 && str_eq(argv[1], rows[i].name) &&
+		    (rows[i].operands < 0 || argc == rows[i].operands + 2)) {
 			int r = rows[i].show(argv + 2, &err);
 			if (r < 0)
 				(void)fprintf(stderr, "%s\n", err.text);

@@ -47,6 +47,8 @@ static int set_text(void *target, const struct option_row *row, const char *valu
 		return err_caller(err, "--%s is empty", row->name);
 	free(*fields[row->number]);
 	*fields[row->number] = xstrdup(value);
+	if (row->number == TEXT_RUNTIME && !a->runtime_origin)
+		a->runtime_origin = xstrdup("--runtime");
 	return 0;
 }
 
@@ -199,8 +201,8 @@ static void replace_text(char **to, char **from)
 /* Options win over the file; lists of things to show or set are added to, the list of outputs is replaced. */
 static void lay_over(struct analysis *a, struct analysis *said)
 {
-	a->runtime_by_option = said->runtime != NULL;
 	replace_text(&a->runtime, &said->runtime);
+	replace_text(&a->runtime_origin, &said->runtime_origin);
 	replace_text(&a->id, &said->id);
 	replace_text(&a->profile, &said->profile);
 	replace_text(&a->quest, &said->quest);

@@ -7,7 +7,8 @@
 #include "base/str.h"
 
 static const struct command *const subs[] = { &command_runtime_list, &command_runtime_show,
-					      &command_runtime_check, &command_runtime_lock };
+					      &command_runtime_check, &command_runtime_lock,
+					      &command_runtime_suggest };
 #define N_SUBS (sizeof subs / sizeof *subs)
 
 static const struct options no_options = { NULL, 0 };

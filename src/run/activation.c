@@ -15,21 +15,6 @@
 /* In a value that is kept, in place of the working directory of the run that found it out. */
 #define WORK_MARK "\001work\001"
 
-/* Each script is sourced as conda does it: in one shell, and one that fails does not stop the rest. */
-static const char program[] = "env -0 >out/before || exit 1\n"
-			      "for script in \"$@\"; do . \"$script\"; done\n"
-			      "env -0 >out/after";
-
-/* What a shell changes by itself, and what is set for each run anew. */
-static bool is_noise(const char *name)
-{
-	static const char *const names[] = { "_", "SHLVL", "PWD", "OLDPWD" };
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (str_eq(name, names[i]))
-			return true;
-	return str_starts(name, "CUPEL_");
-}
-
 /* Every `from` becomes `to`. Owned by the caller. */
 static char *exchange(const char *text, const char *from, const char *to)
 {
@@ -70,14 +55,13 @@ static int change_read(const struct config *c, const struct resolved *run, json_
 		const struct pair *p = &change.set.v[i];
 		CLEANUP_FREE char *value = exchange(p->value, run->plan.work_dir, WORK_MARK);
 		/* jansson refuses what is not UTF-8 */
-		if (!is_noise(p->key) && json_object_set_new(set, p->key, json_string(value)) < 0)
+		if (json_object_set_new(set, p->key, json_string(value)) < 0)
 			return err_set(err, ERR_HOST, EILSEQ,
 				       "the variable %s is set to something that is not UTF-8",
 				       p->key);
 	}
 	for (size_t i = 0; i < change.unset.n; i++)
-		if (!is_noise(change.unset.v[i]))
-			json_array_append_new(unset, json_text(change.unset.v[i]));
+		json_array_append_new(unset, json_text(change.unset.v[i]));
 	*ret = json_pack("{s:s,s:O,s:O}", "run", run->id, "set", set, "unset", unset);
 	return 0;
 }
@@ -85,9 +69,8 @@ static int change_read(const struct config *c, const struct resolved *run, json_
 static int run_scripts(const struct activation_request *q, const struct runtime *r,
 		       const struct activation *a, json_t **ret, struct err *err)
 {
-	static const char *const words[] = {
-		BASH, "--norc", "--noprofile", "-c", program, "cupel"
-	};
+	static const char *const words[] = { BASH, "--noprofile",      "--norc",
+					     "-c", activation_program, "bash" };
 	CLEANUP_ANALYSIS struct analysis scripts = { .runtime = xstrdup(r->name),
 						     .limits = r->check_limits,
 						     .allow_drift = q->analysis->allow_drift };
@@ -100,6 +83,9 @@ static int run_scripts(const struct activation_request *q, const struct runtime 
 	pairs_set(&scripts.labels, "cupel", "activation");
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		strv_add(&scripts.command, words[i]);
+	CLEANUP_FREE char *work_dir = config_work_dir(q->config, scripts.id);
+	strv_addf(&scripts.command, "%s/out/before", work_dir);
+	strv_addf(&scripts.command, "%s/out/after", work_dir);
 	strv_copy(&scripts.command, &a->scripts);
 	strv_copy(&scripts.allow_missing, &q->analysis->allow_missing);
 	int e = run_resolve_how(q->config, &scripts, ACTIVATION_STATIC, &resolved, err);

@@ -44,6 +44,7 @@ static void trial_analysis(const struct check_request *q, const struct trial *t,
 	pairs_set(&ret->labels, CHECK_LABEL, q->on_behalf_of ? q->on_behalf_of : q->runtime->name);
 	ret->keep = KEEP_NEVER;
 	ret->keep_said = true;
+	ret->allow_drift = true; /* how it is, whatever it was found to be before */
 	trial_limits(q->runtime, &ret->limits);
 }
 

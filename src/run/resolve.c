@@ -124,8 +124,12 @@ static int complete(const struct config *c, struct analysis *a, struct resolved 
 		e = resolve_paths(a, err);
 	if (e >= 0)
 		e = runtime_select(c, a, &r->chosen.selection, err);
-	if (e >= 0)
+	if (e >= 0) { /* what the caller says goes over what the script says of itself */
+		struct limits said = r->chosen.selection.limits;
+		limits_merge(&said, &a->limits);
+		a->limits = said;
 		e = catalog_find(c, r->chosen.selection.name, &r->runtime, err);
+	}
 	if (e >= 0)
 		e = config_limits(c, &r->runtime.limits, a, &r->limits, err);
 	if (e >= 0)

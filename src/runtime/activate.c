@@ -1,11 +1,18 @@
-/* Activation of a conda prefix without its scripts, and the difference of two environments. */
+/* Conda's activation from level 0, without a shell: conda/activate.py's build_activate for an empty environment. */
 #include "runtime/activate.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/json.h"
 #include "base/path.h"
+
+#define STATE_MAX   (1024 * 1024)
+#define SCRIPTS_MAX 1000
+#define UNSET_MARK  "***unset***"
 
 void activation_release(struct activation *a)
 {
@@ -15,63 +22,246 @@ void activation_release(struct activation *a)
 	*a = (struct activation){ 0 };
 }
 
-void env_change_release(struct env_change *c)
-{
-	pairs_release(&c->set);
-	strv_release(&c->unset);
-	*c = (struct env_change){ 0 };
-}
-
-static int by_text(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int conda_activation(const char *prefix, struct activation *ret, struct err *err)
+/* The names in PREFIX/SUB, sorted by bytes, which for UTF-8 is Python's order of strings; no directory: none. */
+static int list_names(const char *directory, struct strv *ret, struct err *err)
 {
-	struct activation a = { .path = path_join(prefix, "bin") };
-	CLEANUP_FREE char *scripts = path_join(prefix, "etc/conda/activate.d");
-	CLEANUP_DIR DIR *dir = opendir(scripts);
-	pairs_set(&a.env, "CONDA_PREFIX", prefix);
-	pairs_set(&a.env, "CONDA_SHLVL", "1");
-	pairs_set(&a.env, "CONDA_DEFAULT_ENV", path_base(prefix));
-	for (struct dirent *entry; dir && (entry = readdir(dir));)
-		if (str_ends(entry->d_name, ".sh"))
-			strv_take(&a.scripts, path_join(scripts, entry->d_name));
-	if (a.scripts.n)
-		qsort(a.scripts.v, a.scripts.n, sizeof *a.scripts.v, by_text);
-	*ret = a;
+	CLEANUP_DIR DIR *dir = opendir(directory);
+	if (!dir && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (!dir)
+		return err_errno(err, "open %s", directory);
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, ".."))
+			continue;
+		if (ret->n == SCRIPTS_MAX)
+			return err_set(err, ERR_CALLER, E2BIG, "%s has more than %d entries",
+				       directory, SCRIPTS_MAX);
+		strv_add(ret, entry->d_name);
+	}
+	if (ret->n > 1)
+		qsort(ret->v, ret->n, sizeof *ret->v, by_name);
 	return 0;
 }
 
-static void read_dump(const char *text, size_t length, struct pairs *ret)
+/* conda writes '%s' of whatever JSON holds; of numbers that are not whole only Python knows the form. NULL: it has none here. */
+static char *value_text(const json_t *value)
 {
-	for (size_t at = 0; at < length;) {
-		size_t n = strnlen(text + at, length - at);
-		CLEANUP_FREE char *line = xstrndup(text + at, n);
-		char *equals = strchr(line, '=');
-		if (equals) {
-			*equals = 0;
-			pairs_set(ret, line, equals + 1);
-		}
-		at += n + 1;
+	if (json_is_string(value))
+		return xstrdup(json_string_value(value));
+	if (json_is_integer(value))
+		return xasprintf("%lld", (long long)json_integer_value(value));
+	if (json_is_boolean(value))
+		return xstrdup(json_is_true(value) ? "True" : "False");
+	return json_is_null(value) ? xstrdup(UNSET_MARK) : NULL;
+}
+
+/* As Python's dict.update: a key that is there keeps its place. */
+static int merge(const char *file, json_t *object, struct pairs *vars, struct err *err)
+{
+	const char *key;
+	json_t *value;
+	if (!json_is_object(object))
+		return err_caller(err, "%s: the variables are no JSON object", file);
+	json_object_foreach(object, key, value)
+	{
+		CLEANUP_FREE char *text = value_text(value);
+		if (!text)
+			return err_caller(err,
+					  "%s: the value of %.100s is no text; put it in quotes",
+					  file, key);
+		if (strlen(text) >= ANALYSIS_STRING_MAX)
+			return err_set(err, ERR_CALLER, E2BIG,
+				       "%s: the value of %.100s is too long", file, key);
+		if (vars->n == ANALYSIS_ENV_MAX && !pairs_get(vars, key))
+			return err_set(err, ERR_CALLER, E2BIG, "%s: more than %d variables", file,
+				       ANALYSIS_ENV_MAX);
+		pairs_set(vars, key, text);
+	}
+	return 0;
+}
+
+/* Packages may be installed as symbolic links, which are followed. -ENOENT: there is no such file. */
+static int read_json(const char *path, json_t **ret, struct err *err)
+{
+	CLEANUP_FREE char *real = path_real(path);
+	if (!real && (errno == ENOENT || errno == ENOTDIR))
+		return -ENOENT;
+	if (!real)
+		return err_errno(err, "open %s", path);
+	return json_read_file(AT_FDCWD, real, STATE_MAX, ret, err);
+}
+
+static int read_package_vars(const char *prefix, struct pairs *vars, struct err *err)
+{
+	CLEANUP_FREE char *directory = path_join(prefix, "etc/conda/env_vars.d");
+	CLEANUP_STRV struct strv names = { 0 };
+	int r = list_names(directory, &names, err);
+	for (size_t i = 0; r >= 0 && i < names.n; i++) {
+		CLEANUP_JSON json_t *object = NULL;
+		CLEANUP_FREE char *file = path_join(directory, names.v[i]);
+		r = read_json(file, &object, err);
+		if (r == -ENOENT)
+			return err_caller(err, "%s leads nowhere", file);
+		if (r >= 0)
+			r = merge(file, object, vars, err);
+	}
+	return r;
+}
+
+static int read_state_vars(const char *prefix, struct pairs *vars, struct err *err)
+{
+	CLEANUP_FREE char *file = path_join(prefix, "conda-meta/state");
+	CLEANUP_JSON json_t *state = NULL;
+	int r = read_json(file, &state, err);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	if (!json_is_object(state))
+		return err_caller(err, "%s is no JSON object", file);
+	json_t *object = json_object_get(state, "env_vars");
+	return object ? merge(file, object, vars, err) : 0;
+}
+
+/* In capitals into `ret`; false: a shell would refuse the name, or it is reserved. */
+static bool variable_name(const char *key, struct str *ret)
+{
+	for (; *key; key++) {
+		char c = *key >= 'a' && *key <= 'z' ? (char)(*key - 'a' + 'A') : *key;
+		if (!((c >= 'A' && c <= 'Z') || c == '_' || (ret->length && c >= '0' && c <= '9')))
+			return false;
+		str_add_n(ret, &c, 1);
+	}
+	return ret->length && !str_eq(ret->text, "PATH") && !str_starts(ret->text, "CUPEL_");
+}
+
+static int add_own_vars(const char *prefix, struct pairs *env, struct err *err)
+{
+	CLEANUP(pairs_release) struct pairs vars = { 0 };
+	int r = read_package_vars(prefix, &vars, err);
+	if (r >= 0)
+		r = read_state_vars(prefix, &vars, err);
+	for (size_t i = 0; r >= 0 && i < vars.n; i++) {
+		CLEANUP_STR struct str name = { 0 };
+		if (!str_eq(vars.v[i].value, UNSET_MARK) && variable_name(vars.v[i].key, &name))
+			pairs_set(env, name.text, vars.v[i].value);
+	}
+	return r;
+}
+
+static bool is_there(const char *directory, const char *name)
+{
+	CLEANUP_FREE char *path = path_join(directory, name);
+	return access(path, F_OK) == 0;
+}
+
+static bool is_installation(const char *directory)
+{
+	return is_there(directory, "condabin") || is_there(directory, "bin/conda");
+}
+
+/* Whose conda it is: BASE of BASE/envs/NAME, or the prefix itself; NULL: it stands alone. An environment may hold a conda of its
+ * own, so its place is asked first. */
+static char *find_base(const char *prefix)
+{
+	CLEANUP_FREE char *parent = path_parent(prefix);
+	if (parent && str_eq(path_base(parent), "envs")) {
+		CLEANUP_FREE char *base = path_parent(parent);
+		return base && is_installation(base) ? take_ptr(base) : NULL;
+	}
+	return is_installation(prefix) ? xstrdup(prefix) : NULL;
+}
+
+static void add_conda_vars(const char *prefix, const char *base, struct pairs *env)
+{
+	CLEANUP_FREE char *parent = path_parent(prefix);
+	const char *name = prefix;
+	if (str_eq(prefix, base))
+		name = "base";
+	else if (parent && str_eq(path_base(parent), "envs"))
+		name = path_base(prefix);
+	CLEANUP_FREE char *prompt = xasprintf("(%s) ", name);
+	pairs_set(env, "CONDA_PREFIX", prefix);
+	pairs_set(env, "CONDA_SHLVL", "1");
+	pairs_set(env, "CONDA_DEFAULT_ENV", name);
+	pairs_set(env, "CONDA_PROMPT_MODIFIER", prompt);
+}
+
+/* Which conda did it: after the prefix's own variables, which can't replace these. A root of micromamba has no bin/conda. */
+static void add_base_vars(const char *base, struct pairs *env)
+{
+	if (!base || !is_there(base, "bin/conda"))
+		return;
+	CLEANUP_FREE char *conda = path_join(base, "bin/conda");
+	CLEANUP_FREE char *python = path_join(base, "bin/python");
+	pairs_set(env, "CONDA_EXE", conda);
+	pairs_set(env, "_CONDA_EXE", conda);
+	pairs_set(env, "CONDA_PYTHON_EXE", python);
+	pairs_set(env, "_CONDA_ROOT", base);
+}
+
+static void add_pixi_vars(const char *prefix, struct pairs *env)
+{
+	CLEANUP_FREE char *envs = path_parent(prefix);
+	CLEANUP_FREE char *dot = envs ? path_parent(envs) : NULL;
+	CLEANUP_FREE char *project = dot ? path_parent(dot) : NULL;
+	if (!project || !str_eq(path_base(envs), "envs") || !str_eq(path_base(dot), ".pixi"))
+		return;
+	pairs_set(env, "PIXI_PROJECT_ROOT", project);
+	pairs_set(env, "PIXI_ENVIRONMENT_NAME", path_base(prefix));
+	bool own = is_there(project, "pixi.toml");
+	if (own || is_there(project, "pyproject.toml")) {
+		CLEANUP_FREE char *manifest =
+			path_join(project, own ? "pixi.toml" : "pyproject.toml");
+		pairs_set(env, "PIXI_PROJECT_MANIFEST", manifest);
 	}
 }
 
-int env_difference(const char *before, size_t before_length, const char *after, size_t after_length,
-		   struct env_change *ret, struct err *err)
+/* Only what can be sourced: for anything else the shell would say so and go on, or wait for ever. */
+static int list_scripts(const char *prefix, struct strv *ret, struct err *err)
 {
-	CLEANUP(pairs_release) struct pairs old = { 0 };
-	CLEANUP(pairs_release) struct pairs new = { 0 };
-	struct env_change c = { 0 };
-	read_dump(before, before_length, &old);
-	read_dump(after, after_length, &new);
-	for (size_t i = 0; i < new.n; i++)
-		if (!str_eq(pairs_get(&old, new.v[i].key), new.v[i].value))
-			pairs_set(&c.set, new.v[i].key, new.v[i].value);
-	for (size_t i = 0; i < old.n; i++)
-		if (!pairs_get(&new, old.v[i].key))
-			strv_add(&c.unset, old.v[i].key);
-	*ret = c;
+	CLEANUP_FREE char *directory = path_join(prefix, "etc/conda/activate.d");
+	CLEANUP_STRV struct strv names = { 0 };
+	int r = list_names(directory, &names, err);
+	for (size_t i = 0; r >= 0 && i < names.n; i++) {
+		CLEANUP_FREE char *path = path_join(directory, names.v[i]);
+		struct stat st = { 0 };
+		if (str_ends(names.v[i], ".sh") && stat(path, &st) == 0 && S_ISREG(st.st_mode))
+			strv_take(ret, take_ptr(path));
+	}
+	return r;
+}
+
+static int fill(const char *prefix, const char *base, struct activation *a, struct err *err)
+{
+	add_conda_vars(prefix, base, &a->env);
+	add_pixi_vars(prefix, &a->env);
+	int r = add_own_vars(prefix, &a->env, err);
+	if (r < 0)
+		return r;
+	add_base_vars(base, &a->env);
+	a->path = base && is_there(base, "condabin") ? xasprintf("%s/bin:%s/condabin", prefix, base)
+						     : xasprintf("%s/bin", prefix);
+	return list_scripts(prefix, &a->scripts, err);
+}
+
+int conda_activation(const char *prefix, struct activation *ret, struct err *err)
+{
+	struct activation a = { 0 };
+	if (!is_there(prefix, "conda-meta"))
+		return err_set(err, ERR_CALLER, ENOENT,
+			       "%s is no conda environment: it has no conda-meta", prefix);
+	CLEANUP_FREE char *base = find_base(prefix);
+	int r = fill(prefix, base, &a, err);
+	if (r < 0) {
+		activation_release(&a);
+		return err ? err_wrap(err, "activate %s", prefix) : r;
+	}
+	*ret = a;
 	return 0;
 }

@@ -28,7 +28,8 @@ void catalog_release(struct catalog *c)
 
 void catalog_dirs(const struct config *config, struct strv *ret)
 {
-	strv_add(ret, CUPEL_DATADIR "/runtimes.d");
+	const char *shipped = getenv("CUPEL_DATA"); /* where it is not installed */
+	strv_addf(ret, "%s/runtimes.d", shipped && shipped[0] == '/' ? shipped : CUPEL_DATADIR);
 	strv_copy(ret, &config->runtime_dirs);
 }
 

@@ -62,6 +62,7 @@ void analysis_release(struct analysis *a)
 	free(a->name);
 	free(a->quest);
 	free(a->runtime);
+	free(a->runtime_origin);
 	free(a->profile);
 	strv_release(&a->code);
 	strv_release(&a->args);

@@ -48,12 +48,13 @@ extern const char *const keep_names[];    /* never, failed, always */
 extern const char *const network_names[]; /* none, host */
 
 struct analysis {
-	char *file;    /* owned; the analysis file as given, NULL when from options */
-	char *id;      /* owned; NULL: to be generated */
-	char *name;    /* owned or NULL */
-	char *quest;   /* owned or NULL */
-	char *runtime; /* owned or NULL: the configured default */
-	char *profile; /* owned or NULL: the configured default */
+	char *file;           /* owned; the analysis file as given, NULL when from options */
+	char *id;             /* owned; NULL: to be generated */
+	char *name;           /* owned or NULL */
+	char *quest;          /* owned or NULL */
+	char *runtime;        /* owned or NULL: chosen by the rules of runtime/select.h */
+	char *runtime_origin; /* owned or NULL; "--runtime" or "FILE:LINE" */
+	char *profile;        /* owned or NULL: the configured default */
 	struct strv
 		code; /* the script first, then files it needs: absolute host paths, shown at code/NAME */
 	struct strv args; /* arguments of the script */
@@ -73,7 +74,6 @@ struct analysis {
 	int warn_signal;           /* 0: none; default SIGUSR1 when limits.warn is said */
 	struct strv allow_missing; /* layer names */
 	bool allow_drift;          /* run even in a runtime that is degraded or broken */
-	bool runtime_by_option;    /* `runtime` was said on the command line */
 };
 
 void analysis_release(struct analysis *a);

@@ -59,6 +59,7 @@ static int read_runtime(const struct document *d, const struct node *n, void *ta
 
 	if (r < 0)
 		return r;
+	to->analysis.runtime_origin = node_origin(d, n);
 	return 0;
 }
 

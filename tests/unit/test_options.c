@@ -232,6 +232,7 @@ static void each_option_sets_what_it_says(void **state)
 	assert_string_equal(a.quest, "Q");
 	assert_string_equal(a.profile, "tool");
 	assert_string_equal(a.runtime, "base");
+	assert_string_equal(a.runtime_origin, "--runtime");
 	assert_string_equal(pairs_get(&a.labels, "a"), "b=c");
 	assert_string_equal(pairs_get(&a.env, "X"), "");
 	assert_int_equal(a.n_inputs, 1);
@@ -310,6 +311,7 @@ static void options_win_over_the_file(void **state)
 	assert_string_equal(a.id, "r1");
 	assert_string_equal(a.name, "file"); /* what was not said stays */
 	assert_string_equal(a.runtime, "base");
+	assert_string_equal(a.runtime_origin, "--runtime");
 	assert_int_equal(a.limits.at[LIMIT_MEMORY].value, 2ULL << 30);
 	assert_int_equal(a.limits.at[LIMIT_PIDS].value, 10);
 	assert_int_equal(a.n_inputs, 2); /* added to */

@@ -86,7 +86,8 @@ static void add_interpreter(const struct runtime *r, const struct interpreter *i
 	struct trial *t = add(ret);
 	t->name = xasprintf("interpreter %s", i->argv.n ? i->argv.v[0] : "?");
 	t->interpreter = i;
-	t->may_be_absent = str_eq(r->origin, "built-in");
+	/* The entry did not ask for it: what every system has, or could have. */
+	t->may_be_absent = t->interpreter->package != NULL;
 	if (i->argv.n)
 		start_argv(i, &t->argv);
 	else

@@ -53,7 +53,7 @@ def test_each_is_healthy_here(shipped, name):
     need(*entry["packages"])
     status, report = runtime(shipped, "check", name)
     assert (status, report["health"]) == (0, "healthy"), report
-    listed = {row["name"]: row for row in runtime(shipped, "list")[1]["runtimes"]}
+    listed = {row["name"]: row for row in runtime(shipped, "list")[1]}
     assert listed[name]["health"] == "healthy"
 
 

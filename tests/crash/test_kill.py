@@ -14,9 +14,9 @@ import cupel as lib
 import leftovers
 from crashes import children, kill
 
-# A box is up after some 30 ms here.
+# A box is up after some 30 ms here, with the sanitizers after 100.
 KILLS = 30 if lib.SLOW == 1 else 8
-SPAN_S = 0.06 * lib.SLOW
+SPAN_S = 0.06 * lib.SLOW * (3 if lib.SANITIZED else 1)
 
 
 def instants():

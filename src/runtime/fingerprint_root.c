@@ -20,14 +20,14 @@ static int program_item(struct probe *p, const struct runtime *r, const char *pr
 
 	if (strchr(program, '/')) {
 		found = xstrdup(program);
-		int code = probe_tuple(p, found, tuple, err);
+		int code = probe_program(p, found, tuple, err);
 		if (code < 0)
 			return code;
 	}
 	for (const char *at = r->path ? r->path : ""; !found && *at;) {
 		size_t length = strcspn(at, ":");
 		CLEANUP_FREE char *path = xasprintf("%.*s/%s", (int)length, at, program);
-		int code = probe_tuple(p, path, tuple, err);
+		int code = probe_program(p, path, tuple, err);
 		if (code < 0)
 			return code;
 		if (tuple[0])

@@ -6,7 +6,7 @@
 #   make install    to PREFIX (/usr/local), below DESTDIR
 #   make vm         the tests again in virtual machines; KERNELS="6.1 6.12 5.10" for other kernels than Debian's own
 #   make fresh      the README's two commands in a fresh minimal Debian 12
-#   make bench      how fast a box starts, beside others
+#   make bench      how fast a box starts, beside others; how fast a runtime is fingerprinted
 #   make soak       2,000 runs of every kind, 20 at once, and what the host notices of two at their limits
 #   make asan       unit and kernel tests with AddressSanitizer and UBSan
 #   make fuzz       the parsers against made-up input, FUZZ_SECONDS=60 each; FUZZ="analysis ids" for some
@@ -73,6 +73,8 @@ bench:
 	@tools/need build run bench
 	@$(MAKE) --no-print-directory all
 	@CUPEL=$(abspath $(BUILD))/cupel bench/run
+	@ninja -C $(BUILD) --quiet bench/take_fingerprint
+	@CUPEL_BUILD=$(abspath $(BUILD)) bench/fingerprint
 
 soak:
 	@tools/need build run test

@@ -1,7 +1,7 @@
 /* In what state a runtime is, in three depths, and what differs from its lock.
  *
  * identity: milliseconds, before every run: what the package managers say is there (conda-meta, dist-info, dpkg for what the entry
- * names, pyvenv.cfg and the base interpreter, the image's digest, size+mtime+ctime of a squashfs file).
+ * names and all that it depends on, pyvenv.cfg and the base interpreter, the image's digest, size+mtime+ctime of a squashfs file).
  * stat: every file's lstat tuple. content: every file's SHA-256, on all cores; *.pyc and __pycache__ are left out of both. */
 #pragma once
 

@@ -29,7 +29,7 @@ int text_json(const char *file, const char *text, size_t length, json_t **ret, s
 
 /* One thing that a package manager or a file of its own says is there. All owned, none NULL. */
 struct item {
-	char *kind; /* "conda", "python", "dpkg": packages; "file", "program", "root", "image" */
+	char *kind; /* "conda", "python", "dpkg": packages; "file", "program", "alternative", "root", "image" */
 	char *name;
 	char *version;
 	char *where; /* site-packages directory, architecture, or "" */

@@ -363,6 +363,35 @@ static void the_host(void **state)
 	assert_other(&a, &b, DEPTH_IDENTITY);
 }
 
+/* Another BLAS, installed beside the first and then chosen. */
+static void another_library(void **state)
+{
+	struct made *m = *state;
+	struct interpreter python = { 0 };
+	CLEANUP_STRV struct strv packages = { 0 };
+
+	make_system(m, &python);
+	put(m->prefix, "etc/alternatives/README", "");
+	put_link(m->prefix, "etc/alternatives/libblas.so.3", "/usr/lib/blis/libblas.so.3");
+	strv_add(&packages, "python3-numpy");
+	m->r.packages = packages;
+	struct fingerprint a = taken(&m->r, DEPTH_IDENTITY);
+	put_link(m->prefix, "etc/alternatives/editor", "/usr/bin/vim");
+	struct fingerprint b = taken(&m->r, DEPTH_IDENTITY);
+	assert_same(&a, &b, DEPTH_IDENTITY);
+	put_link(m->prefix, "etc/alternatives/libblas.so.3", "/usr/lib/openblas/libblas.so.3");
+	b = taken(&m->r, DEPTH_IDENTITY);
+	assert_other(&a, &b, DEPTH_IDENTITY);
+	put(m->prefix, "var/lib/dpkg/status",
+	    NUMPY_STANZA STANZA("zblas", "1", "Provides: libblas.so.3\n"));
+	a = taken(&m->r, DEPTH_IDENTITY);
+	put(m->prefix, "var/lib/dpkg/status",
+	    NUMPY_STANZA STANZA("zblas", "1", "Provides: libblas.so.3\n")
+		    STANZA("ablas", "1", "Provides: libblas.so.3\n"));
+	b = taken(&m->r, DEPTH_IDENTITY);
+	assert_other(&a, &b, DEPTH_IDENTITY);
+}
+
 static void absent_package(void **state)
 {
 	struct made *m = *state;
@@ -556,6 +585,7 @@ int main(void)
 		TEST(not_there),
 		TEST(virtual_environment),
 		TEST(the_host),
+		TEST(another_library),
 		TEST(absent_package),
 		TEST(root_directory),
 		TEST(hostile_root),

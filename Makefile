@@ -75,6 +75,8 @@ bench:
 	@ninja -C $(BUILD) --quiet bench-programs
 	@CUPEL=$(abspath $(BUILD))/cupel bench/run --build $(BUILD)
 	@CUPEL=$(abspath $(BUILD))/cupel bench/overhead --build $(BUILD)
+	@ninja -C $(BUILD) --quiet bench/take_fingerprint
+	@CUPEL_BUILD=$(abspath $(BUILD)) bench/fingerprint
 	@bench/report --build $(BUILD)
 
 soak:

@@ -50,9 +50,26 @@ static void say_times(struct str *detail, const struct entry *then, const struct
 {
 	if (then->mtime_ns != now->mtime_ns)
 		add_part(detail, "mtime");
-	else if (then->ctime_ns != now->ctime_ns && detail->length == 0)
-		add_part(detail, "ctime only: its attributes were changed, or its content and the "
-				 "mtime put back");
+	else if (now->suspect && !str_eq(then->sha256, now->sha256))
+		add_part(detail, "content, and the mtime put back");
+}
+
+size_t drifts_suspects(const struct tree *then, struct tree *now)
+{
+	size_t n = 0;
+
+	for (size_t i = 0, k = 0; i < then->n && k < now->n;) {
+		const struct entry *a = &then->v[i];
+		struct entry *b = &now->v[k];
+		int c = entry_order(a, b);
+		b->suspect = c == 0 && a->kind == 'f' && b->kind == 'f' && a->mode == b->mode &&
+			     a->size == b->size && a->mtime_ns == b->mtime_ns &&
+			     a->ctime_ns != b->ctime_ns;
+		n += b->suspect;
+		i += c <= 0;
+		k += c >= 0;
+	}
+	return n;
 }
 
 static void compare(struct drifts *d, const struct entry *then, const struct entry *now,

@@ -223,7 +223,7 @@ void snapshot_release(struct snapshot *s)
 	tree_release(&s->tree);
 }
 
-int snapshot_take(const struct runtime *r, enum depth depth, enum tree_md5 md5,
+int snapshot_take(const struct runtime *r, enum depth depth, enum tree_part part,
 		  const struct fingerprint_progress *progress, struct snapshot *ret,
 		  struct err *err)
 {
@@ -234,7 +234,7 @@ int snapshot_take(const struct runtime *r, enum depth depth, enum tree_md5 md5,
 		return code;
 	code = take_tree(r, progress, &ret->tree, err);
 	if (code >= 0 && depth >= DEPTH_CONTENT)
-		code = tree_hash(&ret->tree, md5, progress, err);
+		code = tree_hash(&ret->tree, part, progress, err);
 	if (code < 0)
 		return err ? err_wrap(err, "runtime '%s'", r->name) : code;
 	for (size_t i = 0; i < ret->tree.n; i++) {
@@ -252,7 +252,7 @@ int fingerprint_take(const struct runtime *r, enum depth depth,
 		     struct err *err)
 {
 	CLEANUP_SNAPSHOT struct snapshot s = SNAPSHOT_INIT;
-	int code = snapshot_take(r, depth, TREE_NO_MD5, progress, &s, err);
+	int code = snapshot_take(r, depth, TREE_ALL, progress, &s, err);
 
 	if (code >= 0)
 		*ret = s.fingerprint;

@@ -1,7 +1,7 @@
 /* In what state a runtime is, in three depths, and what differs from its lock.
  *
  * identity: milliseconds, before every run: what the package managers say is there (conda-meta, dist-info, dpkg for what the entry
- * names, pyvenv.cfg and the base interpreter, the image's digest, size+mtime+ctime of a squashfs file).
+ * names and all that it depends on, pyvenv.cfg and the base interpreter, the image's digest, size+mtime+ctime of a squashfs file).
  * stat: every file's lstat tuple. content: every file's SHA-256, on all cores; *.pyc and __pycache__ are left out of both. */
 #pragma once
 
@@ -75,7 +75,8 @@ void drifts_release(struct drifts *d);
 #define CLEANUP_DRIFTS CLEANUP(drifts_release)
 json_t *drifts_json(const struct drifts *d);
 
-/* Compares with the lock at `depth`; 0 and no drift: as locked. Without a lock, content depth compares with what the package managers
+/* Compares with the lock at `depth`; 0 and no drift: as locked. At stat depth a file that differs by its ctime alone is read: a hard link
+ * made elsewhere is no drift, a forged mtime is. Without a lock, content depth compares with what the package managers
  * recorded (paths_data.sha256_in_prefix, RECORD, dpkg md5sums). `ret_now` has what was seen. */
 int lock_compare(const struct runtime *r, enum depth depth,
 		 const struct fingerprint_progress *progress, struct drifts *ret,

@@ -167,22 +167,27 @@ static int by_size(const void *left, const void *right, void *data)
 	return (a < b) - (a > b);
 }
 
-static void put_in_order(struct content *c)
+static bool is_wanted(const struct entry *e, enum tree_part part)
+{
+	return e->kind == 'f' && (part != TREE_SUSPECTS || e->suspect);
+}
+
+static void put_in_order(struct content *c, enum tree_part part)
 {
 	const struct tree *t = c->tree;
 
 	c->files = xcalloc(t->n + 1, sizeof(*c->files));
 	for (size_t i = 0; i < t->n; i++)
-		if (t->v[i].kind == 'f' && t->v[i].size >= LARGE_SIZE)
+		if (is_wanted(&t->v[i], part) && t->v[i].size >= LARGE_SIZE)
 			c->files[c->n++] = i;
 	if (c->n > 1)
 		qsort_r(c->files, c->n, sizeof(*c->files), by_size, c->tree);
 	for (size_t i = 0; i < t->n; i++)
-		if (t->v[i].kind == 'f' && t->v[i].size < LARGE_SIZE)
+		if (is_wanted(&t->v[i], part) && t->v[i].size < LARGE_SIZE)
 			c->files[c->n++] = i;
 }
 
-int tree_hash(struct tree *t, enum tree_md5 md5, const struct fingerprint_progress *progress,
+int tree_hash(struct tree *t, enum tree_part part, const struct fingerprint_progress *progress,
 	      struct err *err)
 {
 	CLEANUP(content_release)
@@ -192,9 +197,9 @@ int tree_hash(struct tree *t, enum tree_md5 md5, const struct fingerprint_progre
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 
-	if (md5 == TREE_MD5)
+	if (part == TREE_ALL_MD5)
 		t->md5 = xcalloc(t->n + 1, sizeof(*t->md5));
-	put_in_order(&c);
+	put_in_order(&c, part);
 	parallel_run(content_work, content_tick, &c);
 	content_tick(&c);
 	if (c.failed < 0 && err)

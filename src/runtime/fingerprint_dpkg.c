@@ -196,10 +196,13 @@ static bool want_name(struct dpkg *d, const char *name, size_t length, struct dp
 			want(stack, n, &d->v[i]);
 			found = true;
 		}
-	for (size_t i = 0; !found && i < d->n; i++)
+	if (found)
+		return true;
+	/* All of them: which one is used, of two that provide a BLAS, is decided elsewhere. */
+	for (size_t i = 0; i < d->n; i++)
 		if (d->v[i].provides && provides(&d->v[i], name, length)) {
 			want(stack, n, &d->v[i]);
-			return true;
+			found = true;
 		}
 	return found;
 }

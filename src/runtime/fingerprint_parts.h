@@ -29,7 +29,7 @@ int text_json(const char *file, const char *text, size_t length, json_t **ret, s
 
 /* One thing that a package manager or a file of its own says is there. All owned, none NULL. */
 struct item {
-	char *kind; /* "conda", "python", "dpkg": packages; "file", "program", "root", "image" */
+	char *kind; /* "conda", "python", "dpkg": packages; "file", "program", "alternative", "root", "image" */
 	char *name;
 	char *version;
 	char *where; /* site-packages directory, architecture, or "" */
@@ -62,6 +62,8 @@ void probe_release(struct probe *p);
 /* Stat tuple of what the path leads to, "" if nothing is there; into the key too. */
 #define TUPLE_TEXT 112
 int probe_tuple(struct probe *p, const char *path, char ret[TUPLE_TEXT], struct err *err);
+/* The same without the ctime, which changes when a hard link to the file is made elsewhere. */
+int probe_program(struct probe *p, const char *path, char ret[TUPLE_TEXT], struct err *err);
 /* SHA-256 of the file; "" if there is none, "?" if only the key is asked for. */
 int probe_digest(struct probe *p, const char *path, char ret_hex[HASH_HEX], struct err *err);
 /* An item "file" of the path with that digest, if it is there. */
@@ -131,6 +133,7 @@ struct entry {
 	int64_t mtime_ns, ctime_ns;
 	uint32_t mode; /* permissions */
 	char kind;     /* f file, d directory, l link, m mount point, o something else */
+	bool suspect;  /* differs from the lock by its ctime alone: see drifts_suspects */
 	char sha256[HASH_HEX];
 };
 struct tree {
@@ -156,8 +159,8 @@ int tree_walk(struct tree *t, const struct fingerprint_progress *progress, struc
 int tree_add(struct tree *t, const char *path, struct err *err);
 /* The files of the wanted packages that are there, below t->root_fd. */
 int tree_dpkg(struct tree *t, const struct dpkg *d, struct err *err);
-enum tree_md5 { TREE_NO_MD5, TREE_MD5 };
-int tree_hash(struct tree *t, enum tree_md5 md5, const struct fingerprint_progress *progress,
+enum tree_part { TREE_ALL, TREE_ALL_MD5, TREE_SUSPECTS };
+int tree_hash(struct tree *t, enum tree_part part, const struct fingerprint_progress *progress,
 	      struct err *err);
 void tree_digest_stat(const struct tree *t, char ret_hex[HASH_HEX]);
 void tree_digest_content(const struct tree *t, char ret_hex[HASH_HEX]);
@@ -173,7 +176,7 @@ struct snapshot {
 	}
 void snapshot_release(struct snapshot *s);
 #define CLEANUP_SNAPSHOT CLEANUP(snapshot_release)
-int snapshot_take(const struct runtime *r, enum depth depth, enum tree_md5 md5,
+int snapshot_take(const struct runtime *r, enum depth depth, enum tree_part part,
 		  const struct fingerprint_progress *progress, struct snapshot *ret,
 		  struct err *err);
 /* The directory that the runtime's paths are relative to: prefix, root, or "/" for system. NULL for a squashfs file. */
@@ -217,7 +220,10 @@ int manifest_read(const char *file, const char *runtime, const char *sha256, str
 void drifts_add(struct drifts *d, enum drift_kind kind, const char *path, const char *detail,
 		const char *owner);
 void drifts_items(struct drifts *d, const struct items *then, const struct items *now);
-/* `content`: by digest and target, times do not matter; else by stat tuple. */
+/* Marks what has another ctime and is the same otherwise. A hard link made elsewhere does that, as conda's package cache has them, and
+ * a forged mtime too: only the content tells them apart. Returns how many there are. */
+size_t drifts_suspects(const struct tree *then, struct tree *now);
+/* `content`: by digest and target, times do not matter; else by stat tuple, and suspects by digest. */
 void drifts_trees(struct drifts *d, const struct tree *then, const struct tree *now,
 		  enum depth depth);
 void drifts_records(struct drifts *d, const struct records *records, const struct tree *now);

@@ -77,6 +77,16 @@ int probe_tuple(struct probe *p, const char *path, char ret[TUPLE_TEXT], struct 
 	return 0;
 }
 
+int probe_program(struct probe *p, const char *path, char ret[TUPLE_TEXT], struct err *err)
+{
+	int r = probe_tuple(p, path, ret, err);
+	char *last = strrchr(ret, ' ');
+
+	if (last)
+		*last = '\0';
+	return r;
+}
+
 /* A link that leads outside is not followed: what it says is its content. */
 static int digest_link(const struct probe *p, const char *path, char ret_hex[HASH_HEX])
 {

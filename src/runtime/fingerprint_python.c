@@ -174,7 +174,7 @@ static int base_interpreter(struct probe *p, const char *prefix, const char *con
 			       program);
 	if (!version)
 		version = config_value(config, "version_info");
-	int r = probe_tuple(p, real, tuple, err);
+	int r = probe_program(p, real, tuple, err);
 	if (r >= 0 && p->items)
 		items_add(p->items, "program", real, version ? version : "", "", tuple);
 	return r;

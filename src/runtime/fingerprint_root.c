@@ -1,6 +1,7 @@
 /* Identity of what has a /usr of its own, and of the host: packages, release, interpreters; a squashfs file; an image. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <string.h>
 
@@ -20,14 +21,14 @@ static int program_item(struct probe *p, const struct runtime *r, const char *pr
 
 	if (strchr(program, '/')) {
 		found = xstrdup(program);
-		int code = probe_tuple(p, found, tuple, err);
+		int code = probe_program(p, found, tuple, err);
 		if (code < 0)
 			return code;
 	}
 	for (const char *at = r->path ? r->path : ""; !found && *at;) {
 		size_t length = strcspn(at, ":");
 		CLEANUP_FREE char *path = xasprintf("%.*s/%s", (int)length, at, program);
-		int code = probe_tuple(p, path, tuple, err);
+		int code = probe_program(p, path, tuple, err);
 		if (code < 0)
 			return code;
 		if (tuple[0])
@@ -99,6 +100,34 @@ static int release_items(struct probe *p, struct err *err)
 	return r;
 }
 
+/* Which of several libraries a name stands for: numpy's results are those of the BLAS that is chosen here. Programs are found
+ * through their links; which editor is preferred is nobody's matter. */
+static int alternative_items(struct probe *p, struct err *err)
+{
+	static const char directory[] = "etc/alternatives";
+	CLEANUP_STRV struct strv names = { 0 };
+	char tuple[TUPLE_TEXT], target[PATH_MAX];
+	int r = probe_tuple(p, directory, tuple, err);
+
+	if (r < 0 || !tuple[0] || !p->items)
+		return r;
+	CLEANUP_FD int fd = fs_open_resolve(p->root_fd, directory, O_RDONLY | O_DIRECTORY, 0,
+					    p->resolve | RESOLVE_NO_MAGICLINKS);
+	r = fd < 0 ? err_set(err, ERR_HOST, -fd, "open '%s': %s", directory, strerrordesc_np(-fd))
+		   : probe_list(p, directory, &names, err);
+	for (size_t i = 0; r >= 0 && i < names.n; i++) {
+		ssize_t n = str_starts(names.v[i], "lib")
+				    ? readlinkat(fd, names.v[i], target, sizeof(target) - 1)
+				    : -1;
+		if (n < 0)
+			continue;
+		target[n] = '\0';
+		CLEANUP_FREE char *path = xasprintf("%s/%s", directory, names.v[i]);
+		items_add(p->items, "alternative", path, "", "", target);
+	}
+	return r;
+}
+
 int identity_system(struct probe *p, const struct runtime *r, struct err *err)
 {
 	int code = release_items(p, err);
@@ -107,6 +136,8 @@ int identity_system(struct probe *p, const struct runtime *r, struct err *err)
 		code = dpkg_items(p, &r->packages, err);
 	if (code >= 0)
 		code = program_items(p, r, err);
+	if (code >= 0)
+		code = alternative_items(p, err);
 	/* dpkg answers for /usr/lib; this is where pip puts what it installs for all. */
 	return code < 0 ? code : identity_python(p, "usr/local/lib", err);
 }
@@ -125,6 +156,8 @@ int identity_rootfs(struct probe *p, const struct runtime *r, struct err *err)
 		code = dpkg_items(p, &all, err);
 	if (code >= 0)
 		code = program_items(p, r, err);
+	if (code >= 0)
+		code = alternative_items(p, err);
 	if (code >= 0)
 		code = identity_python(p, "usr/lib", err);
 	return code < 0 ? code : identity_python(p, "usr/local/lib", err);

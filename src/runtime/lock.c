@@ -185,7 +185,7 @@ int lock_write(const struct runtime *r, const struct fingerprint_progress *progr
 		return err_caller(err, "runtime '%s' has no place for a lock", r->name);
 	/* A damaged one is what is to be replaced. */
 	(void)lock_read(r, &before, NULL);
-	int code = snapshot_take(r, DEPTH_CONTENT, TREE_NO_MD5, progress, &s, err);
+	int code = snapshot_take(r, DEPTH_CONTENT, TREE_ALL, progress, &s, err);
 	if (code >= 0)
 		code = write_pair(r, &s, &manifest, err);
 	if (code < 0)
@@ -196,8 +196,24 @@ int lock_write(const struct runtime *r, const struct fingerprint_progress *progr
 	return 0;
 }
 
+/* A lock whose fingerprints are not those of its own manifest says nothing. */
+static int check_manifest(const struct lock *l, const struct runtime *r, const struct snapshot *s,
+			  struct err *err)
+{
+	struct fingerprint f = { 0 };
+
+	items_digest(&s->items, f.hex[DEPTH_IDENTITY]);
+	tree_digest_stat(&s->tree, f.hex[DEPTH_STAT]);
+	tree_digest_content(&s->tree, f.hex[DEPTH_CONTENT]);
+	for (int d = 0; d < DEPTH_COUNT_; d++)
+		if (!str_eq(f.hex[d], l->fingerprint.hex[d]))
+			return damaged(r->lock, "its fingerprints are not those of its manifest",
+				       err);
+	return 0;
+}
+
 static int compare_locked(const struct lock *l, const struct runtime *r, enum depth depth,
-			  const struct snapshot *now, struct drifts *ret, struct err *err)
+			  struct snapshot *now, struct drifts *ret, struct err *err)
 {
 	CLEANUP_SNAPSHOT struct snapshot then = SNAPSHOT_INIT;
 	CLEANUP(records_release) struct records records = { 0 };
@@ -207,16 +223,17 @@ static int compare_locked(const struct lock *l, const struct runtime *r, enum de
 	    str_eq(f->hex[depth], l->fingerprint.hex[depth]))
 		return 0;
 	int code = manifest_read(l->manifest, r->name, l->manifest_sha256, &then, err);
+	if (code >= 0)
+		code = check_manifest(l, r, &then, err);
+	if (code >= 0 && depth == DEPTH_STAT && drifts_suspects(&then.tree, &now->tree) > 0)
+		code = tree_hash(&now->tree, TREE_SUSPECTS, NULL, err);
 	if (code < 0)
 		return code;
 	drifts_items(ret, &then.items, &now->items);
 	if (depth > DEPTH_IDENTITY)
 		drifts_trees(ret, &then.tree, &now->tree, depth);
-	if (ret->n_all == 0)
-		drifts_add(ret, DRIFT_CHANGED, path_base(r->lock),
-			   "the lock's fingerprint is not that of its own manifest", NULL);
 	/* Whose file it is helps, but is not needed to say that it differs. */
-	if (depth > DEPTH_IDENTITY && records_read(r, &records, NULL) >= 0)
+	if (depth > DEPTH_IDENTITY && ret->n > 0 && records_read(r, &records, NULL) >= 0)
 		drifts_owners(ret, &records);
 	return 0;
 }
@@ -235,7 +252,7 @@ int lock_compare(const struct runtime *r, enum depth depth,
 		return code;
 	bool by_records = !l.exists && depth == DEPTH_CONTENT;
 	bool md5 = by_records && r->kind != RUNTIME_CONDA && r->kind != RUNTIME_VENV;
-	code = snapshot_take(r, depth, md5 ? TREE_MD5 : TREE_NO_MD5, progress, &now, err);
+	code = snapshot_take(r, depth, md5 ? TREE_ALL_MD5 : TREE_ALL, progress, &now, err);
 	if (code >= 0 && l.exists)
 		code = compare_locked(&l, r, depth, &now, &d, err);
 	if (code >= 0 && by_records)

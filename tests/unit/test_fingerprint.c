@@ -128,7 +128,7 @@ static void large_file(void **state)
 	CLEANUP_FREE char *path = path_join(m->place.path, "large");
 	t.root_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(tree_walk(&t, NULL, NULL), 0);
-	assert_int_equal(tree_hash(&t, TREE_MD5, NULL, NULL), 0);
+	assert_int_equal(tree_hash(&t, TREE_ALL_MD5, NULL, NULL), 0);
 	assert_int_equal(t.n, 1);
 	assert_string_equal(t.v[0].sha256, hex);
 	CLEANUP_HASH_MD5 struct hash_md5 *md5 = hash_md5_new();
@@ -185,7 +185,7 @@ static void vanished_and_changed(void **state)
 			forge(m->prefix, "lib/libblas.so.3", "a_library\n");
 		if (turn == 2)
 			drop(m->prefix, "lib/libblas.so.3");
-		int r = tree_hash(&t, TREE_NO_MD5, NULL, &err);
+		int r = tree_hash(&t, TREE_ALL, NULL, &err);
 		assert_int_equal(r, turn == 0 ? 0 : turn == 1 ? -ESTALE : -ENOENT);
 		if (turn > 0)
 			assert_non_null(strstr(err.text, turn == 1
@@ -261,6 +261,11 @@ static void virtual_environment(void **state)
 	struct fingerprint a = taken(&m->r, DEPTH_CONTENT), b = taken(&m->r, DEPTH_CONTENT);
 	assert_same(&a, &b, DEPTH_IDENTITY);
 	forge(m->place.path, "base/bin/python3.11", "ELF\n"); /* the interpreter outside of it */
+	b = taken(&m->r, DEPTH_CONTENT);
+	assert_same(&a, &b, DEPTH_IDENTITY);
+	assert_other(&a, &b, DEPTH_STAT);
+	assert_other(&a, &b, DEPTH_CONTENT);
+	put(m->place.path, "base/bin/python3.11", "upgraded\n");
 	b = taken(&m->r, DEPTH_CONTENT);
 	assert_other(&a, &b, DEPTH_IDENTITY);
 	assert_other(&a, &b, DEPTH_STAT);
@@ -354,6 +359,35 @@ static void the_host(void **state)
 	m->r.packages = (struct strv){ 0 }; /* none named: any package counts */
 	a = taken(&m->r, DEPTH_IDENTITY);
 	put_status(m, "0.9", "11");
+	b = taken(&m->r, DEPTH_IDENTITY);
+	assert_other(&a, &b, DEPTH_IDENTITY);
+}
+
+/* Another BLAS, installed beside the first and then chosen. */
+static void another_library(void **state)
+{
+	struct made *m = *state;
+	struct interpreter python = { 0 };
+	CLEANUP_STRV struct strv packages = { 0 };
+
+	make_system(m, &python);
+	put(m->prefix, "etc/alternatives/README", "");
+	put_link(m->prefix, "etc/alternatives/libblas.so.3", "/usr/lib/blis/libblas.so.3");
+	strv_add(&packages, "python3-numpy");
+	m->r.packages = packages;
+	struct fingerprint a = taken(&m->r, DEPTH_IDENTITY);
+	put_link(m->prefix, "etc/alternatives/editor", "/usr/bin/vim");
+	struct fingerprint b = taken(&m->r, DEPTH_IDENTITY);
+	assert_same(&a, &b, DEPTH_IDENTITY);
+	put_link(m->prefix, "etc/alternatives/libblas.so.3", "/usr/lib/openblas/libblas.so.3");
+	b = taken(&m->r, DEPTH_IDENTITY);
+	assert_other(&a, &b, DEPTH_IDENTITY);
+	put(m->prefix, "var/lib/dpkg/status",
+	    NUMPY_STANZA STANZA("zblas", "1", "Provides: libblas.so.3\n"));
+	a = taken(&m->r, DEPTH_IDENTITY);
+	put(m->prefix, "var/lib/dpkg/status",
+	    NUMPY_STANZA STANZA("zblas", "1", "Provides: libblas.so.3\n")
+		    STANZA("ablas", "1", "Provides: libblas.so.3\n"));
 	b = taken(&m->r, DEPTH_IDENTITY);
 	assert_other(&a, &b, DEPTH_IDENTITY);
 }
@@ -551,6 +585,7 @@ int main(void)
 		TEST(not_there),
 		TEST(virtual_environment),
 		TEST(the_host),
+		TEST(another_library),
 		TEST(absent_package),
 		TEST(root_directory),
 		TEST(hostile_root),

@@ -72,7 +72,8 @@ static void one_byte(void **state)
 	forge(m->prefix, "lib/libblas.so.3", "a_library\n");
 	assert_drifts(&m->r, DEPTH_IDENTITY, 0);
 	assert_one(&m->r, DEPTH_STAT,
-		   &(struct wanted){ DRIFT_CHANGED, "lib/libblas.so.3", "ctime", "libblas" });
+		   &(struct wanted){ DRIFT_CHANGED, "lib/libblas.so.3",
+				     "content, and the mtime put back", "libblas" });
 	assert_one(&m->r, DEPTH_CONTENT,
 		   &(struct wanted){ DRIFT_CHANGED, "lib/libblas.so.3", "content", "libblas" });
 	put(m->prefix, "lib/libblas.so.3", BLAS);
@@ -94,6 +95,41 @@ static void only_touched(void **state)
 	assert_drifts(&m->r, DEPTH_STAT, 0);
 	put(m->prefix, "bin/other", "");
 	assert_drifts(&m->r, DEPTH_STAT, 1);
+}
+
+/* conda links the files of its package cache into each environment: the next environment changes their ctimes. */
+static void linked_elsewhere(void **state)
+{
+	struct made *m = *state;
+	CLEANUP_FREE char *path = path_join(m->prefix, "lib/libblas.so.3");
+	CLEANUP_FREE char *other = path_join(m->place.path, "other");
+
+	locked(&m->r);
+	struct fingerprint a = taken(&m->r, DEPTH_STAT);
+	assert_int_equal(link(path, other), 0);
+	struct fingerprint b = taken(&m->r, DEPTH_STAT);
+	assert_string_not_equal(a.hex[DEPTH_STAT], b.hex[DEPTH_STAT]); /* the control: it is seen */
+	assert_drifts(&m->r, DEPTH_STAT, 0);
+	forge(m->place.path, "other",
+	      "a_library\n"); /* and so is a change through the other name */
+	assert_drifts(&m->r, DEPTH_STAT, 1);
+}
+
+/* A lock that was made to fit what is there now, without its manifest. */
+static void lock_not_of_its_manifest(void **state)
+{
+	struct made *m = *state;
+	CLEANUP_JSON json_t *lock = NULL;
+	CLEANUP_DRIFTS struct drifts d = { 0 };
+	struct fingerprint now = { 0 };
+	struct err err = { 0 };
+
+	locked(&m->r);
+	assert_int_equal(json_read_file(AT_FDCWD, m->lock, 65536, &lock, NULL), 0);
+	json_object_set(lock, "stat", json_object_get(lock, "content"));
+	assert_int_equal(json_write_file(AT_FDCWD, m->lock, lock, NULL), 0);
+	assert_int_equal(lock_compare(&m->r, DEPTH_STAT, NULL, &d, &now, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "not those of its manifest"));
 }
 
 static void size_and_mode(void **state)
@@ -394,6 +430,7 @@ int main(void)
 		TEST(nothing_changed),
 		TEST(one_byte),
 		TEST(only_touched),
+		TEST(linked_elsewhere),
 		TEST(size_and_mode),
 		TEST(missing_and_added),
 		TEST(links),
@@ -409,6 +446,7 @@ int main(void)
 		TEST(manifest_changed),
 		TEST(manifest_gone),
 		TEST(manifest_elsewhere),
+		TEST(lock_not_of_its_manifest),
 		TEST(locked_again),
 	};
 

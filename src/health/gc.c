@@ -13,6 +13,7 @@
 #include "budget/scratch.h"
 #include "budget/template.h"
 #include "collect/outputs.h"
+#include "health/gc_runtimes.h"
 #include "keeper/record.h"
 #include "keeper/verdict.h"
 #include "spec/id.h"
@@ -244,6 +245,7 @@ int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 	for (size_t i = 0; i < ids.n; i++)
 		sweep_one(c, ids.v[i], &report);
 	template_sweep(home_fd);
+	gc_runtimes(c, &report);
 	if (new_boot && !report.failed)
 		note_boot(home_fd, boot);
 	*ret = report;

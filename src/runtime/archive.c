@@ -26,7 +26,7 @@ int archive_load(struct archive_library *ret, struct err *err)
 	ARCHIVE_FUNCTIONS(ARCHIVE_LOAD)
 #undef ARCHIVE_LOAD
 	*ret = l;
-	l = (struct archive_library){ 0 };
+	memset(&l, 0, sizeof(l));
 	return 0;
 }
 

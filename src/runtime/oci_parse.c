@@ -154,7 +154,7 @@ int oci_index_parse(const char *where, const char *text, size_t length, struct o
 			return r;
 	}
 	*ret = index;
-	index = (struct oci_index){ 0 };
+	memset(&index, 0, sizeof(index));
 	return 0;
 }
 
@@ -208,7 +208,7 @@ int oci_manifest_parse(const char *where, const char *text, size_t length, struc
 					  where, type ? type : "none said");
 	}
 	*ret = m;
-	m = (struct oci_manifest){ 0 };
+	memset(&m, 0, sizeof(m));
 	return 0;
 }
 
@@ -262,6 +262,6 @@ int oci_settings_parse(const char *where, const char *text, size_t length, struc
 	s.work_dir = work_dir && *work_dir ? xstrdup(work_dir) : NULL;
 	s.user = user && *user ? xstrdup(user) : NULL;
 	*ret = s;
-	s = (struct oci_settings){ 0 };
+	memset(&s, 0, sizeof(s));
 	return 0;
 }

@@ -153,7 +153,7 @@ static int load_image(int layout_fd, const struct oci_blob *manifest, struct oci
 		return err_caller(err, "%s: has %zu layers, but its configuration has %zu diff ids",
 				  path, i.parts.n_layers, i.settings.diff_ids.n);
 	*ret = i;
-	i = (struct oci_image){ 0 };
+	memset(&i, 0, sizeof(i));
 	return 0;
 }
 
@@ -208,7 +208,7 @@ static int choose(struct refs *all, enum oci_platform kind, struct oci_image *re
 		found = true;
 	}
 	*ret = chosen;
-	chosen = (struct oci_image){ 0 };
+	memset(&chosen, 0, sizeof(chosen));
 	return found;
 }
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import stat
@@ -571,6 +572,17 @@ def test_nothing_is_removed_under_a_run(maker):
 
 
 # The command line.
+
+def test_every_option_is_in_the_manual_and_no_other(maker):
+    page = (lib.TESTS.parent / "docs/man/cupel-runtime-create.1.scd").read_text(encoding="utf-8")
+    heads = "\n".join(re.findall(r"^\*-.*$", page, re.MULTILINE))
+    said = set()
+    for command in ("create", "remove"):
+        said |= set(re.findall(r"(?<!\S)(--?[a-z][a-z-]*)",
+                               maker.do(command, "--help")[1].split("options:")[1].replace(",", " ")))
+    assert said == set(re.findall(r"\*(--?[a-z][a-z-]*)\*", heads))
+
+
 
 @pytest.mark.parametrize("words, told", [
     (["create"], "usage: cupel runtime create NAME"),

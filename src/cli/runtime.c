@@ -8,7 +8,8 @@
 
 static const struct command *const subs[] = { &command_runtime_list, &command_runtime_show,
 					      &command_runtime_check, &command_runtime_lock,
-					      &command_runtime_suggest };
+					      &command_runtime_suggest, &command_runtime_create,
+					      &command_runtime_remove };
 #define N_SUBS (sizeof subs / sizeof *subs)
 
 static const struct options no_options = { NULL, 0 };

@@ -14,6 +14,7 @@
 #include "budget/scratch.h"
 #include "budget/template.h"
 #include "collect/outputs.h"
+#include "health/gc_runtimes.h"
 #include "keeper/record.h"
 #include "keeper/verdict.h"
 #include "spec/id.h"
@@ -307,6 +308,7 @@ int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 	FAULT_PHASE("gc-swept");
 	template_sweep(home_fd);
 	FAULT_PHASE("gc-templates");
+	gc_runtimes(c, &report);
 	if (new_boot && !report.failed)
 		note_boot(home_fd, boot);
 	*ret = report;

@@ -42,6 +42,24 @@ int rootfs_open(const struct config *config, struct runtime *r, struct err *err)
 	return open_directory(r, err);
 }
 
+/* What the image says of its variables holds where the entry says nothing. */
+static int take_image_env(const struct config *config, struct runtime *r, struct err *err)
+{
+	struct pairs env = { 0 };
+	int e = oci_config_env(config, r->digest, &env, err);
+	for (size_t i = 0; e >= 0 && i < env.n; i++) {
+		const struct pair *p = &env.v[i];
+		if (str_eq(p->key, "PATH") && str_eq(r->path, RUNTIME_PATH)) {
+			free(r->path);
+			r->path = xstrdup(p->value);
+		} else if (!str_eq(p->key, "PATH") && !pairs_get(&r->env, p->key)) {
+			pairs_set(&r->env, p->key, p->value);
+		}
+	}
+	pairs_release(&env);
+	return e;
+}
+
 int image_open(const struct config *config, struct runtime *r, struct err *err)
 {
 	char digest[HASH_HEX];
@@ -49,5 +67,6 @@ int image_open(const struct config *config, struct runtime *r, struct err *err)
 	if (e < 0)
 		return e;
 	r->digest = xstrdup(digest);
-	return open_directory(r, err);
+	e = take_image_env(config, r, err);
+	return e < 0 ? e : open_directory(r, err);
 }

@@ -1,0 +1,49 @@
+#include "health/use.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#define ANALYSIS_JSON_MAX (8 << 20)
+
+/* Asked, not taken: a lock of ours would look like a run. */
+static bool is_alive(const char *home, const char *id)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/active/%s", home, id);
+	CLEANUP_FD int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	return fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/* A run that has not said yet what it runs in may run in anything. */
+static bool uses(const char *home, const char *id, const char *name)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s/analysis.json", home, id);
+	CLEANUP_JSON json_t *analysis = NULL;
+	if (json_read_file(AT_FDCWD, path, ANALYSIS_JSON_MAX, &analysis, NULL) < 0)
+		return true;
+	const json_t *runtime = json_object_get(analysis, "runtime");
+	return str_eq(json_string_value(json_object_get(runtime, "name")), name);
+}
+
+int runtime_in_use(const struct config *c, const char *name, char ret_id[ID_MAX + 1],
+		   struct err *err)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/active", c->home);
+	CLEANUP_DIR DIR *dir = opendir(path);
+	if (!dir)
+		return errno == ENOENT ? 0 : err_errno(err, "open %s", path);
+	for (const struct dirent *entry; (entry = readdir(dir));) {
+		const char *id = entry->d_name;
+		if (id_check(id, NULL) < 0 || !is_alive(c->home, id) || !uses(c->home, id, name))
+			continue;
+		(void)snprintf(ret_id, ID_MAX + 1, "%.*s", ID_MAX, id);
+		return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,142 @@
+#include "view/create_view.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/num.h"
+
+static unsigned columns(void)
+{
+	struct winsize size = { 0 };
+	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+}
+
+/* As many bytes as are at most `room` characters. */
+static size_t fitting(const char *text, unsigned room)
+{
+	size_t at = 0, length = strlen(text);
+	while (at < length && room-- > 0) {
+		size_t n = str_utf8_length(text + at, length - at);
+		at += n ? n : 1;
+	}
+	return at;
+}
+
+void create_line_tell(void *data, const char *phase, const char *line)
+{
+	struct create_line *l = data;
+	if (!l->shown)
+		return;
+	CLEANUP_FREE char *words = xasprintf("cupel: %s%s%s", phase, *line ? ": " : " ...", line);
+	str_clean(words);
+	fprintf(stderr, "\r\033[K%.*s", (int)fitting(words, columns() - 1), words);
+	(void)fflush(stderr);
+	l->on_screen = true;
+}
+
+void create_line_clear(struct create_line *l)
+{
+	if (l->on_screen)
+		fprintf(stderr, "\r\033[K");
+	l->on_screen = false;
+}
+
+static void print_value(json_t *owned)
+{
+	CLEANUP_JSON json_t *value = owned;
+	CLEANUP_FREE char *text = json_dumps(value, JSON_COMPACT);
+	printf("%s\n", text ? text : "null");
+}
+
+static uint64_t count_of(const json_t *notes, const char *key)
+{
+	const json_t *left_out = json_object_get(notes, "left_out");
+	return (uint64_t)json_integer_value(json_object_get(left_out, key));
+}
+
+void create_print(const struct create_request *q, const struct create_result *r)
+{
+	uint64_t devices = count_of(r->notes, "devices"), names = count_of(r->notes, "odd_names"),
+		 bits = count_of(r->notes, "set_id_bits");
+	printf("runtime %s (%s) is made\n  place  %s\n  entry  %s\n  log    %s\n", q->name,
+	       runtime_kind_names[q->kind], r->place, r->entry, r->log);
+	if (devices || names || bits)
+		printf("  left out of the image: %llu device nodes and FIFOs, %llu names with control characters, %llu set-id bits\n",
+		       (unsigned long long)devices, (unsigned long long)names,
+		       (unsigned long long)bits);
+	printf("next: cupel runtime check %s\n", q->name);
+}
+
+void create_print_json(const struct create_request *q, const struct create_result *r)
+{
+	print_value(json_pack("{s:s,s:s,s:o,s:o,s:o,s:O,s:[s,s,s,s]}", "name", q->name, "kind",
+			      runtime_kind_names[q->kind], "place", json_text(r->place), "entry",
+			      json_text(r->entry), "log", json_text(r->log), "notes", r->notes,
+			      "next", "cupel", "runtime", "check", q->name));
+}
+
+/* As a shell would read it. */
+static void print_word(const char *word)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%";
+	if (*word && !word[strspn(word, plain)]) {
+		printf(" %s", word);
+		return;
+	}
+	printf(" '");
+	for (; *word; word++)
+		if (*word == '\'')
+			printf("'\\''");
+		else
+			printf("%c", *word);
+	printf("'");
+}
+
+static void print_command(const json_t *said)
+{
+	for (size_t i = 0; i < json_array_size(said); i++) {
+		CLEANUP_FREE char *word = str_visible(json_string_value(json_array_get(said, i)));
+		print_word(word);
+	}
+	printf("\n");
+}
+
+static void print_lines(const char *text)
+{
+	while (*text) {
+		size_t length = strcspn(text, "\n");
+		CLEANUP_FREE char *line = xstrndup(text, length);
+		str_clean(line);
+		printf("    %s\n", line);
+		text += length + (text[length] == '\n');
+	}
+}
+
+void remove_print(const char *name, enum remove_how how, const struct remove_result *r)
+{
+	char size[32];
+	const char *verb = how == REMOVE_REALLY ? "removed" : "would remove";
+	if (r->entry)
+		printf("%s %s\n", verb, r->entry);
+	if (r->place)
+		printf("%s %s (%llu files, %s)\n", verb, r->place, (unsigned long long)r->files,
+		       num_print_size(r->bytes, size, sizeof(size)));
+	if (r->said) {
+		printf("to make %s again:", name);
+		print_command(r->said);
+	} else if (r->entry) {
+		printf("the entry was not made by cupel, and what it names stays as it is; it says:\n");
+		print_lines(r->entry_text);
+	}
+}
+
+void remove_print_json(const char *name, enum remove_how how, const struct remove_result *r)
+{
+	print_value(json_pack("{s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:O?}", "name", name, "removed",
+			      how == REMOVE_REALLY, "entry", json_text(r->entry), "entry_text",
+			      json_text(r->entry_text), "place", json_text(r->place), "files",
+			      json_u64(r->files), "bytes", json_u64(r->bytes), "command", r->said));
+}

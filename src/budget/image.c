@@ -1,4 +1,4 @@
-/* A fresh filesystem for one run: the template's data copied into an unnamed file, a loop device over it, mounted detached.
+/* A fresh filesystem for one run: an unnamed file, a loop device over it, the template's data written to that, mounted detached.
  * The device frees itself with its last user, which is the mount (base/loop.h). */
 #include "budget/image.h"
 
@@ -30,7 +30,6 @@
 #define IMAGE_MAX         (UINT64_C(1) << 44)
 #define TEMPLATE_DATA_MAX (256 << 20) /* of 16 TiB it is 130 MiB */
 #define COPY_CHUNK        65536
-#define COPY_AT_ONCE      (1u << 30)
 
 /* On top of what the analysis may write come the inode tables and the blocks that ext4 holds back from everybody for its own
  * bookkeeping: a fiftieth, at most 4096 of them (ext4_calculate_resv_clusters). Everything else that ext4 needs is taken from
@@ -65,7 +64,7 @@ static int unnamed_file(const char *dir, struct err *err)
 	return fd;
 }
 
-static int copy_plain(int from_fd, int to_fd, off_t at, off_t end)
+static int copy_range(int from_fd, int to_fd, off_t at, off_t end)
 {
 	char buffer[COPY_CHUNK];
 	while (at < end) {
@@ -84,28 +83,9 @@ static int copy_plain(int from_fd, int to_fd, off_t at, off_t end)
 	return 0;
 }
 
-static int copy_range(int from_fd, int to_fd, off_t at, off_t end)
-{
-	off_t from = at, to = at;
-	while (from < end) {
-		size_t want = end - from < COPY_AT_ONCE ? (size_t)(end - from) : COPY_AT_ONCE;
-		ssize_t n = copy_file_range(from_fd, &from, to_fd, &to, want, 0);
-		if (n > 0)
-			continue;
-		/* Not on every filesystem, nor across all of them. */
-		if (n == 0 || errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP ||
-		    errno == ENOSYS)
-			return copy_plain(from_fd, to_fd, from, end);
-		return -errno;
-	}
-	return 0;
-}
-
 /* Only what holds data: about a hundred KiB, whatever the size. */
 static int copy_data(int from_fd, int to_fd, off_t size)
 {
-	if (ftruncate(to_fd, size) < 0)
-		return -errno;
 	off_t copied = 0;
 	for (off_t at = 0; at < size;) {
 		off_t data = lseek(from_fd, at, SEEK_DATA);
@@ -149,7 +129,10 @@ static int mount_device(const char *device, struct err *err)
 	return mount_fd < 0 ? err_errno(err, "fsmount %s", device) : mount_fd;
 }
 
-static int device_mount(int file_fd, const char *home, struct err *err)
+/* The template goes through the device and not into the file before it: the kernel syncs the file when it is attached, and would
+ * write to the disk what in most cases is gone before anybody wants it there. */
+static int fill_and_mount(int template_fd, int file_fd, const char *home, off_t bytes,
+			  struct err *err)
 {
 	char device[LOOP_DEVICE_ROOM], name[LO_NAME_SIZE];
 	image_name(home, name);
@@ -158,7 +141,14 @@ static int device_mount(int file_fd, const char *home, struct err *err)
 					      .block_size = BLOCK };
 	CLEANUP_FD int loop_fd = loop_attach(&request, device, err);
 	FAULT_PHASE("image-attached");
-	return loop_fd < 0 ? loop_fd : mount_device(device, err);
+	if (loop_fd < 0)
+		return loop_fd;
+	int r = copy_data(template_fd, loop_fd, bytes);
+	FAULT_PHASE("image-copied");
+	if (r < 0)
+		return err_set(err, ERR_HOST, -r, "copy the template to %s: %s", device,
+			       strerror(-r));
+	return mount_device(device, err);
 }
 
 int image_mount(const struct image_request *request, struct err *err)
@@ -180,11 +170,9 @@ int image_mount(const struct image_request *request, struct err *err)
 	CLEANUP_FD int file_fd = unnamed_file(dir, err);
 	if (file_fd < 0)
 		return file_fd;
-	int r = copy_data(template_fd, file_fd, (off_t)bytes);
-	if (r < 0)
-		return err_set(err, ERR_HOST, -r, "copy the template to %s: %s", dir, strerror(-r));
-	FAULT_PHASE("image-copied");
-	return device_mount(file_fd, request->home, err);
+	if (ftruncate(file_fd, (off_t)bytes) < 0)
+		return err_errno(err, "size a file in %s", dir);
+	return fill_and_mount(template_fd, file_fd, request->home, (off_t)bytes, err);
 }
 
 /* overlayfs lets the loop driver believe in direct I/O even where the filesystem below cannot do it, and then every read fails: so

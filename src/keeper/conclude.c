@@ -122,12 +122,22 @@ static void clean(void *data)
 {
 	struct cleaning *c = data;
 	struct keeping *k = c->k;
-	if (k->budget)
-		c->group_result = k->budget->ops->remove(k->budget, &c->group_err);
-	FAULT_PHASE("budget-removed");
 	if (k->has_scratch)
 		c->scratch_result = scratch_remove(&k->scratch, &c->removed, &c->scratch_err);
 	FAULT_PHASE("scratch-removed");
+}
+
+struct syncing {
+	struct keeping *k;
+	int result;
+	struct err err;
+};
+
+static void sync_record(void *data)
+{
+	struct syncing *s = data;
+	s->result = record_sync(&s->k->record, &s->err);
+	FAULT_PHASE("finish-files-synced");
 }
 
 static void record_cleaned(const struct cleaning *c)
@@ -154,15 +164,21 @@ int keeper_clean(struct keeper_state *s, struct err *err)
 {
 	struct keeping *k = &s->k;
 	struct cleaning c = { .k = k };
-	struct task task;
-	task_start(&task, clean, &c);
+	struct syncing syncing = { .k = k };
+	struct task cleans, syncs;
 	if (k->usage_fd >= 0 && lseek(k->usage_fd, 0, SEEK_END) > 0)
 		record_owe_sync(&k->record, "usage.jsonl", take_fd(&k->usage_fd));
-	int r = record_sync(&k->record, err);
-	FAULT_PHASE("finish-files-synced");
-	task_join(&task);
+	task_start(&cleans, clean, &c);
+	task_start(&syncs, sync_record, &syncing);
+	if (k->budget)
+		c.group_result = k->budget->ops->remove(k->budget, &c.group_err);
+	FAULT_PHASE("budget-removed");
+	task_join(&cleans);
+	task_join(&syncs);
 	record_cleaned(&c);
-	return r;
+	if (syncing.result < 0)
+		*err = syncing.err;
+	return syncing.result;
 }
 
 int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err)

@@ -136,6 +136,36 @@ static int begin_box(struct keeper_state *s, struct err *err)
 	return r;
 }
 
+/* A task of its own: what was asked for is to survive a power cut before anything of it can run, and nobody else waits for that. */
+static void sync_task(void *data)
+{
+	struct keeper_state *s = data;
+	s->sync_result = record_sync_claim(&s->k.record, &s->sync_err);
+	FAULT_PHASE("request-synced");
+}
+
+static int record_request(struct keeper_state *s, struct err *err)
+{
+	struct record *record = &s->k.record;
+	int r = record_file(record, "analysis.json", describe_analysis(s->k.q), err);
+	if (r >= 0 && s->k.q->plan->n_steps)
+		r = record_file(record, "plan.json", plan_json(s->k.q->plan), err);
+	FAULT_PHASE("request-recorded");
+	if (r >= 0)
+		task_start(&s->sync_task, sync_task, s);
+	stages_mark(&s->k.stages, STAGE_RECORD);
+	return r;
+}
+
+/* The record is the task's own until then. */
+static int request_synced(struct keeper_state *s, struct err *err)
+{
+	task_join(&s->sync_task);
+	if (s->sync_result < 0)
+		*err = s->sync_err;
+	return s->sync_result;
+}
+
 static int finish_box(struct keeper_state *s, struct err *err)
 {
 	struct keeping *k = &s->k;
@@ -158,6 +188,8 @@ static int finish_box(struct keeper_state *s, struct err *err)
 		r = launch_ready(&k->box, err);
 	FAULT_PHASE("box-launched");
 	stages_mark(&k->stages, STAGE_BOX);
+	if (r >= 0)
+		r = request_synced(s, err);
 	if (r >= 0)
 		r = record_file(&k->record, "receipt.json", describe_receipt(k), err);
 	stages_mark(&k->stages, STAGE_RECEIPT);
@@ -186,25 +218,12 @@ static int go(struct keeper_state *s, struct err *err)
 	return launch_go(&k->box, err);
 }
 
-/* What was asked for survives a power cut before anything of it can run. */
-static int record_request(struct keeper_state *s, struct err *err)
-{
-	struct record *record = &s->k.record;
-	int r = record_file(record, "analysis.json", describe_analysis(s->k.q), err);
-	if (r >= 0 && s->k.q->plan->n_steps)
-		r = record_file(record, "plan.json", plan_json(s->k.q->plan), err);
-	FAULT_PHASE("request-recorded");
-	if (r >= 0)
-		r = record_sync_claim(record, err);
-	FAULT_PHASE("request-synced");
-	stages_mark(&s->k.stages, STAGE_RECORD);
-	return r;
-}
-
 /* A runtime that is not what it was: recorded, so that it can be explained, and nothing is made for it. */
 static int refuse(struct keeper_state *s, struct err *err)
 {
 	int r = record_request(s, err);
+	if (r >= 0)
+		r = request_synced(s, err);
 	if (r < 0)
 		return r;
 	*err = s->k.q->chosen->unfit;
@@ -230,6 +249,7 @@ int keeper_prepare(struct keeper_state *s, struct err *err)
 	if (r >= 0)
 		r = go(s, err);
 	task_join(&s->scratch_task);
+	task_join(&s->sync_task);
 	FAULT_PHASE("started");
 	stages_mark(stages, STAGE_START);
 	return r;

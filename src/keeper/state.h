@@ -15,6 +15,9 @@ struct keeper_state {
 	struct task scratch_task; /* fills the next two, k.scratch and k.has_scratch */
 	int scratch_result;
 	struct err scratch_err;
+	struct task sync_task; /* owns k.record while it runs, and fills the next two */
+	int sync_result;
+	struct err sync_err;
 	uint64_t accepted_real_ns, started_real_ns, ended_real_ns;
 };
 

@@ -80,14 +80,12 @@ static void start_argv(const struct interpreter *i, struct strv *ret)
 	strv_add(ret, "--version");
 }
 
-static void add_interpreter(const struct runtime *r, const struct interpreter *i,
-			    struct trials *ret)
+static void add_interpreter(const struct interpreter *i, struct trials *ret)
 {
 	struct trial *t = add(ret);
 	t->name = xasprintf("interpreter %s", i->argv.n ? i->argv.v[0] : "?");
 	t->interpreter = i;
-	/* The entry did not ask for it: what every system has, or could have. */
-	t->may_be_absent = t->interpreter->package != NULL;
+	t->may_be_absent = i->by_default;
 	if (i->argv.n)
 		start_argv(i, &t->argv);
 	else
@@ -128,9 +126,13 @@ static void import_argv(const struct runtime *r, const struct runtime_check *c, 
 void trials_make(const struct runtime *r, struct trials *ret)
 {
 	struct trials all = { 0 };
+	/* What nobody asked for is tried only where there is nothing else to try. */
+	bool says_nothing = r->n_checks == 0;
 	for (size_t i = 0; i < r->n_interpreters; i++)
-		if (!seen_before(r, i))
-			add_interpreter(r, &r->interpreters[i], &all);
+		says_nothing = says_nothing && r->interpreters[i].by_default;
+	for (size_t i = 0; i < r->n_interpreters; i++)
+		if (!seen_before(r, i) && (says_nothing || !r->interpreters[i].by_default))
+			add_interpreter(&r->interpreters[i], &all);
 	for (size_t i = 0; i < r->n_checks; i++) {
 		const struct runtime_check *c = &r->checks[i];
 		struct trial *t = add(&all);

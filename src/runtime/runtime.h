@@ -27,6 +27,7 @@ struct interpreter {
 	struct strv
 		argv; /* program first: absolute as seen in the box, or found in PATH; then its own arguments */
 	char *package; /* owned or NULL; what to install where the program is absent */
+	bool by_default; /* the entry does not name it, so it may as well be absent */
 };
 
 enum runtime_check_kind {

@@ -73,6 +73,7 @@ void interpreter_add(struct runtime *r, const char *extension, const struct strv
 void interpreters_complete(struct runtime *r)
 {
 	bool has_prefix = r->kind == RUNTIME_CONDA || r->kind == RUNTIME_VENV;
+	size_t said = r->n_interpreters;
 	for (size_t i = 0; i < N_SCRIPTS; i++) {
 		CLEANUP_STRV struct strv argv = { 0 };
 		bool on_host = r->kind == RUNTIME_SYSTEM;
@@ -83,6 +84,10 @@ void interpreters_complete(struct runtime *r)
 			strv_add(&argv, on_host ? scripts[i].on_host : scripts[i].program);
 		interpreter_add(r, scripts[i].extension, &argv,
 				on_host ? scripts[i].package : NULL);
+	}
+	for (size_t i = said; i < r->n_interpreters; i++) {
+		struct interpreter *added = &r->interpreters[i];
+		added->by_default = r->kind != RUNTIME_VENV || !str_eq(added->extension, ".py");
 	}
 }
 

@@ -216,17 +216,18 @@ static void digests_decide(void **state)
 	}
 }
 
-/* The host's own runtime is used with what is installed; an entry that names a program must have it. */
-static void only_the_built_in_may_lack_an_interpreter(void **state)
+/* What every kind has by default is used where it is installed; an entry that names a program must have it. */
+static void only_what_nobody_named_may_be_absent(void **state)
 {
 	struct scene *s = *state;
-	static const char *const origins[] = { "built-in", "/etc/cupel/runtimes.d/r.yaml:1" };
 	for (int i = 0; i < 2; i++) {
 		CLEANUP_FREE char *text = NULL;
 		CLEANUP_TRIAL_END struct trial_end e = { .cause = xstrdup("exit"),
 							 .exit_code = 127,
 							 .exec_errno = ENOENT };
-		s->runtime.origin = (char *)origins[i];
+		for (size_t k = 0; k < s->runtime.n_interpreters; k++)
+			s->interpreters[k].by_default = i == 0;
+		s->runtime.n_checks = i ? s->runtime.n_checks : 0;
 		trials_make(&s->runtime, &s->trials);
 		assert_int_equal(trial_judge(&s->trials.v[RSCRIPT], &e, &text),
 				 i ? TRIAL_FAILED : TRIAL_ABSENT);
@@ -260,7 +261,7 @@ int main(void)
 		SCENE(an_import_without_its_interpreter_fails),
 		SCENE(ends_are_judged),
 		SCENE(digests_decide),
-		SCENE(only_the_built_in_may_lack_an_interpreter),
+		SCENE(only_what_nobody_named_may_be_absent),
 		SCENE(an_unknown_language_need_not_tell_its_version),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

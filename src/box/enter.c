@@ -173,18 +173,25 @@ static int quell_cores(const struct entering *s, struct err *err)
 		pattern);
 }
 
+/* Before the root, which has to wait for the working directory anyway. */
 static int make_names(struct entering *s, struct err *err)
 {
-	const char *name = s->e->plan->hostname;
-	if (s->e->has_uts_ns && sethostname(name, strlen(name)) < 0)
+	const struct plan *p = s->e->plan;
+	if (s->e->has_uts_ns && sethostname(p->hostname, strlen(p->hostname)) < 0)
 		return err_errno(err, "set the host name");
+	if (sched_setaffinity(0, sizeof p->cpus, &p->cpus) < 0)
+		return err_errno(err, "bind to %d cpus", p->n_cpus);
+	if (setsid() < 0)
+		return err_errno(err, "leave the terminal");
+	return s->e->has_net_ns ? net_loopback_up(err) : 0;
+}
+
+static int make_killable(struct entering *s, struct err *err)
+{
 	int r = fs_write_small(s->root.proc_fd, "self/oom_score_adj", OOM_SCORE);
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "set oom_score_adj: %s", strerrordesc_np(-r));
-	r = quell_cores(s, err);
-	if (r < 0)
-		return r;
-	return s->e->has_net_ns ? net_loopback_up(err) : 0;
+	return quell_cores(s, err);
 }
 
 static int wait_for(int control_fd, enum box_cmd_kind kind, struct err *err)
@@ -247,11 +254,7 @@ static int set_process(struct entering *s, struct err *err)
 	int r = set_rlimits(p, err);
 	if (r < 0)
 		return r;
-	if (sched_setaffinity(0, sizeof p->cpus, &p->cpus) < 0)
-		return err_errno(err, "bind to %d cpus", p->n_cpus);
 	(void)umask(022);
-	if (setsid() < 0)
-		return err_errno(err, "leave the terminal");
 	if (chdir(p->cwd) < 0)
 		return err_errno(err, "enter %s", p->cwd);
 	return caps_drop_all(err);
@@ -285,13 +288,14 @@ static int confine(struct entering *s, struct err *err)
 
 typedef int entering_step(struct entering *, struct err *);
 
-static entering_step *const steps[] = { join_budget, set_descriptors, wipe_caller, map_first_user,
-					make_root,   make_names,      lock_in,     set_process,
-					close_rest,  confine };
+static entering_step *const steps[] = { join_budget, set_descriptors, wipe_caller,   map_first_user,
+					make_names,  make_root,       make_killable, lock_in,
+					set_process, close_rest,      confine };
 #define N_STEPS (sizeof steps / sizeof *steps)
-const char *const box_step_names[BOX_STEPS_MAX] = { "join",  "descriptors", "wipe",     "user_map",
-						    "root",  "names",       "lock_in",  "process",
-						    "close", "confine",     "read_back" };
+const char *const box_step_names[BOX_STEPS_MAX] = { "join",     "descriptors", "wipe",
+						    "user_map", "names",       "root",
+						    "killable", "lock_in",     "process",
+						    "close",    "confine",     "read_back" };
 
 _Noreturn void box_enter(const struct box_entry *e)
 {

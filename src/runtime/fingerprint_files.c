@@ -33,7 +33,7 @@ static int look(struct tree *t, int dir_fd, const char *path, struct entry *ret)
 
 	CLEANUP_FD int fd = fs_open_resolve(dir_fd, path, O_PATH | O_NOFOLLOW, 0, t->resolve);
 	if (fd < 0)
-		return fd == -ENOENT || fd == -ENOTDIR ? 0 : fd;
+		return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? 0 : fd;
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	entry_fill(&e, &st);

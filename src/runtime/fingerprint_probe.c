@@ -37,7 +37,7 @@ int probe_open(const struct probe *p, const char *path)
 
 static bool absent(int code)
 {
-	return code == ENOENT || code == ENOTDIR;
+	return code == ENOENT || code == ENOTDIR || code == ELOOP;
 }
 
 /* In a prefix one call is enough, for only a tuple is read; in a root an absolute link must not lead to the host's file. */

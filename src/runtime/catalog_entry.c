@@ -5,6 +5,7 @@
 #include "runtime/catalog_parts.h"
 #include "runtime/kinds.h"
 #include "spec/id.h"
+#include "spec/analysis_reading.h"
 #include "spec/show.h"
 
 #define GIB (1024ULL * 1024 * 1024)
@@ -48,17 +49,12 @@ static int paths_read(const struct document *d, const struct node *n, const stru
 
 static int label_read(const struct document *d, const struct node *n, char **ret, struct err *err)
 {
-	CLEANUP_FREE char *text = NULL;
-	char shown[SHOW_ROOM];
-	int r = node_string(d, n, &text, err);
+	char *text = NULL;
+	int r = reading_label(d, n, &text, err);
 	if (r < 0)
 		return r;
-	if (!text_is_label(text, ANALYSIS_LABEL_MAX))
-		return node_error(d, n, err,
-				  "'%s' must be 1 to %d bytes of UTF-8 without control characters",
-				  show_text(text, shown), ANALYSIS_LABEL_MAX);
 	free(*ret);
-	*ret = take_ptr(text);
+	*ret = text;
 	return 0;
 }
 

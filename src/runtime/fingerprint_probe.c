@@ -35,9 +35,10 @@ int probe_open(const struct probe *p, const char *path)
 	return S_ISREG(st.st_mode) ? take_fd(&fd) : -EINVAL;
 }
 
+/* A link that leads in a circle leads to nothing. */
 static bool absent(int code)
 {
-	return code == ENOENT || code == ENOTDIR;
+	return code == ENOENT || code == ENOTDIR || code == ELOOP;
 }
 
 /* In a prefix one call is enough, for only a tuple is read; in a root an absolute link must not lead to the host's file. */

@@ -28,27 +28,47 @@ static const char *relative(const char *target)
 	return target[1] ? target + 1 : ".";
 }
 
-static int make_parents(int root_fd, const char *path)
+/* The directory that `path` is in. Until the end our own root is still the host's, so a link in a tree that is shown must not lead
+ * there: every link is followed from the new root. */
+static int open_above(int root_fd, const char *path, const char **ret_name)
 {
-	char part[PATH_MAX];
-	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-		if ((size_t)(slash - path) >= sizeof part)
-			return -ENAMETOOLONG;
-		memcpy(part, path, (size_t)(slash - path));
-		part[slash - path] = 0;
-		if (mkdirat(root_fd, part, 0755) < 0 && errno != EEXIST)
-			return -errno;
-	}
-	return 0;
+	const char *slash = strrchr(path, '/');
+	char part[PATH_MAX] = ".";
+	if (slash && (size_t)(slash - path) >= sizeof part)
+		return -ENAMETOOLONG;
+	if (slash)
+		(void)snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+	*ret_name = slash ? slash + 1 : path;
+	return fs_open_resolve(root_fd, part, O_PATH | O_DIRECTORY, 0,
+			       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
 static int make_node(int root_fd, const char *path, bool is_dir)
 {
+	const char *name = NULL;
+	CLEANUP_FD int above_fd = open_above(root_fd, path, &name);
+	if (above_fd < 0)
+		return above_fd;
 	if (is_dir)
-		return mkdirat(root_fd, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+		return mkdirat(above_fd, name, 0755) < 0 && errno != EEXIST ? -errno : 0;
 	CLEANUP_FD int fd =
-		openat(root_fd, path, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
+		openat(above_fd, name, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
 	return fd < 0 ? -errno : 0;
+}
+
+static int make_parents(int root_fd, const char *path)
+{
+	char part[PATH_MAX];
+	int r = 0;
+	for (const char *slash = strchr(path, '/'); r >= 0 && slash;
+	     slash = strchr(slash + 1, '/')) {
+		if ((size_t)(slash - path) >= sizeof part)
+			return -ENAMETOOLONG;
+		memcpy(part, path, (size_t)(slash - path));
+		part[slash - path] = 0;
+		r = make_node(root_fd, part, true);
+	}
+	return r;
 }
 
 /* Something to mount on: a directory or an empty file, as the source is. Mostly its parents are there already. */
@@ -69,7 +89,11 @@ static int set_attributes(int fd, uint64_t attributes, unsigned flags)
 
 static int attach(int mount_fd, int root_fd, const char *path)
 {
-	return move_mount(mount_fd, "", root_fd, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+	const char *name = NULL;
+	CLEANUP_FD int above_fd = open_above(root_fd, path, &name);
+	if (above_fd < 0)
+		return above_fd;
+	return move_mount(mount_fd, "", above_fd, name, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
 /* A new file system of `type` that is attached nowhere yet; options end with NULL. */
@@ -158,11 +182,10 @@ static int do_tmpfs(struct root *root, const struct step *s)
 		return fd;
 	if (str_eq(s->target, "/")) {
 		/* On top of the old root: absolute paths still lead into the old one until pivot_root. */
-		int r = attach(fd, AT_FDCWD, "/");
-		if (r < 0)
-			return r;
+		if (move_mount(fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+			return -errno;
 		root->root_fd = take_fd(&fd);
-		r = make_mask(root, EMPTY_DIR, true);
+		int r = make_mask(root, EMPTY_DIR, true);
 		return r < 0 ? r : make_mask(root, EMPTY_FILE, false);
 	}
 	int r = make_target(root->root_fd, relative(s->target), true);

@@ -43,6 +43,14 @@ static void set_cupel(struct pairs *env, const struct plan_request *q, const str
 		set_format(env, "CUPEL_DEADLINE", "%llu", (unsigned long long)q->deadline_unix);
 }
 
+/* An activation takes away what it found: what was there by default, by the runtime or from the caller. What the analysis itself says,
+ * and cupel's own, it never saw. */
+static bool is_taken_away(const struct plan_request *q, const char *key)
+{
+	bool own = pairs_get(&q->analysis->env, key) && !strv_has(&q->config->env_pass, key);
+	return strv_has(&q->runtime->unset, key) && !own && !str_starts(key, "CUPEL_");
+}
+
 void plan_env(const struct plan_request *q, struct plan *p)
 {
 	struct pairs env = { 0 };
@@ -62,7 +70,7 @@ void plan_env(const struct plan_request *q, struct plan *p)
 		pairs_set(&env, q->analysis->env.v[i].key, q->analysis->env.v[i].value);
 	set_cupel(&env, q, p);
 	for (size_t i = 0; i < env.n; i++)
-		if (!strv_has(&q->runtime->unset, env.v[i].key))
+		if (!is_taken_away(q, env.v[i].key))
 			strv_addf(&p->env, "%s=%s", env.v[i].key, env.v[i].value);
 	pairs_release(&env);
 }

@@ -143,7 +143,7 @@ static void sync_record(void *data)
 static void record_cleaned(const struct cleaning *c)
 {
 	struct keeping *k = c->k;
-	k->record.leaves_traces = c->group_result < 0 || c->scratch_result < 0;
+	k->record.leaves_traces |= c->group_result < 0 || c->scratch_result < 0;
 	if (c->group_result < 0)
 		(void)record_event(&k->record, "cgroup-remains",
 				   json_pack("{s:o}", "error", json_text(c->group_err.text)), NULL);

@@ -13,15 +13,8 @@
 #include "base/str.h"
 #include "base/task.h"
 
-int record_home(const char *home, struct err *err)
+static int trust_home(const char *home, int home_fd, struct err *err)
 {
-	static const char *const names[] = { "runs", "active", "cache", "tmp" };
-	int r = fs_make_dirs(home, 0711, err);
-	if (r < 0)
-		return r;
-	CLEANUP_FD int home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (home_fd < 0)
-		return err_errno(err, "open %s", home);
 	struct stat st;
 	if (fstat(home_fd, &st) < 0)
 		return err_errno(err, "look at %s", home);
@@ -31,6 +24,29 @@ int record_home(const char *home, struct err *err)
 			"%s must belong to you and be writable for nobody else: its records could be exchanged; chmod go-w it, or "
 			"name another home in CUPEL_HOME",
 			home);
+	return 0;
+}
+
+int record_home_trust(const char *home, struct err *err)
+{
+	CLEANUP_FD int home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (home_fd < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "open %s", home);
+	return trust_home(home, home_fd, err);
+}
+
+int record_home(const char *home, struct err *err)
+{
+	static const char *const names[] = { "runs", "active", "cache", "tmp" };
+	int r = fs_make_dirs(home, 0711, err);
+	if (r < 0)
+		return r;
+	CLEANUP_FD int home_fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (home_fd < 0)
+		return err_errno(err, "open %s", home);
+	r = trust_home(home, home_fd, err);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (mkdirat(home_fd, names[i], 0700) < 0 && errno != EEXIST)
 			return err_errno(err, "make %s/%s", home, names[i]);

@@ -46,6 +46,8 @@ struct record_traces {
 /* The name of a run's group: two homes on one host may each have a run of that id. */
 char *record_group(const char *home, const char *id);
 
+/* A home that is there must be one that nobody else can write: before anything in it is believed, or anything is put into it. */
+int record_home_trust(const char *home, struct err *err);
 /* Makes the home with runs/, active/ if need be. */
 int record_home(const char *home, struct err *err);
 /* Takes the id: -EEXIST (caller) if it is in use or was used before. From here on gc would find the run. */

@@ -103,12 +103,16 @@ static int run_scripts(const struct activation_request *q, const struct runtime 
 	return e < 0 ? e : change_read(q->config, &resolved, ret, err);
 }
 
-/* IDENTITY-TAG.json: copies of a prefix are equal, but not at the same place. */
+/* IDENTITY-TAG.json: copies of a prefix are equal, but not at the same place; and the scripts see what the entry says. */
 static char *cache_path(const struct config *c, const struct runtime *r,
 			const struct chosen *chosen)
 {
 	char tag[HASH_TAG];
-	hash_tag(r->prefix, tag);
+	CLEANUP_STR struct str seen = { 0 };
+	str_addf(&seen, "%s\n%s\n", r->prefix, r->path);
+	for (size_t i = 0; i < r->env.n; i++)
+		str_addf(&seen, "%s=%s\n", r->env.v[i].key, r->env.v[i].value);
+	hash_tag(str_text(&seen), tag);
 	return xasprintf("%s/cache/activation/%s-%s.json", c->home,
 			 chosen->fingerprint.hex[DEPTH_IDENTITY], tag);
 }

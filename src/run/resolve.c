@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/path.h"
+#include "keeper/record.h"
 #include "run/activation.h"
 #include "run/run.h"
 #include "runtime/catalog.h"
@@ -177,7 +178,9 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 {
 	CLEANUP_STRV struct strv entries = { 0 };
 	CLEANUP_STRV struct strv warnings = { 0 };
-	int e = complete(c, a, r, err);
+	int e = record_home_trust(c->home, err);
+	if (e >= 0)
+		e = complete(c, a, r, err);
 	if (e >= 0)
 		e = list_data(c, a, &entries, err);
 	if (e < 0)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/cleanup.h"
+#include "base/fs.h"
 #include "base/json.h"
 #include "base/path.h"
 
@@ -85,15 +87,31 @@ static int merge(const char *file, json_t *object, struct pairs *vars, struct er
 	return 0;
 }
 
-/* Packages may be installed as symbolic links, which are followed. -ENOENT: there is no such file. */
-static int read_json(const char *path, json_t **ret, struct err *err)
+/* Packages may be installed as symbolic links, which are followed, but not out of the prefix: we read with our own rights, and what is
+ * found becomes variables of an analysis, which is shown nothing else of the host. -ENOENT: there is no such file. */
+static int read_json(const char *prefix, const char *path, json_t **ret, struct err *err)
 {
 	CLEANUP_FREE char *real = path_real(path);
 	if (!real && (errno == ENOENT || errno == ENOTDIR))
 		return -ENOENT;
-	if (!real)
+	CLEANUP_FREE char *top = real ? path_real(prefix) : NULL;
+	if (!top)
 		return err_errno(err, "open %s", path);
-	return json_read_file(AT_FDCWD, real, STATE_MAX, ret, err);
+	if (!path_within(real, top))
+		return err_set(err, ERR_CALLER, EPERM,
+			       "%s leads out of the prefix, to %s; put the file itself there", path,
+			       real);
+	/* Again by descriptor, without links: the tree is somebody else's, and may have changed since. */
+	CLEANUP_FREE char *parent = path_parent(real);
+	CLEANUP_FD int top_fd = open(top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const char *within = str_eq(parent, top) ? "." : parent + strlen(top) + 1;
+	CLEANUP_FD int fd = top_fd < 0 ? -errno
+				       : fs_open_beneath(top_fd, within, O_PATH | O_DIRECTORY, 0);
+	if (fd < 0)
+		return err_set(err, ERR_HOST, -fd, "open %s: %s", path, strerrordesc_np(-fd));
+	struct err why = { 0 };
+	int r = json_read_file(fd, path_base(real), STATE_MAX, ret, &why);
+	return r < 0 ? err_set(err, why.kind, -r, "%s/%s", parent, why.text) : 0;
 }
 
 static int read_package_vars(const char *prefix, struct pairs *vars, struct err *err)
@@ -104,7 +122,7 @@ static int read_package_vars(const char *prefix, struct pairs *vars, struct err 
 	for (size_t i = 0; r >= 0 && i < names.n; i++) {
 		CLEANUP_JSON json_t *object = NULL;
 		CLEANUP_FREE char *file = path_join(directory, names.v[i]);
-		r = read_json(file, &object, err);
+		r = read_json(prefix, file, &object, err);
 		if (r == -ENOENT)
 			return err_caller(err, "%s leads nowhere", file);
 		if (r >= 0)
@@ -117,7 +135,7 @@ static int read_state_vars(const char *prefix, struct pairs *vars, struct err *e
 {
 	CLEANUP_FREE char *file = path_join(prefix, "conda-meta/state");
 	CLEANUP_JSON json_t *state = NULL;
-	int r = read_json(file, &state, err);
+	int r = read_json(prefix, file, &state, err);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)

@@ -35,6 +35,7 @@ int probe_open(const struct probe *p, const char *path)
 	return S_ISREG(st.st_mode) ? take_fd(&fd) : -EINVAL;
 }
 
+/* A link that leads in a circle leads to nothing. */
 static bool absent(int code)
 {
 	return code == ENOENT || code == ENOTDIR || code == ELOOP;

@@ -19,7 +19,8 @@ void interpreters_complete(struct runtime *r);
 /* settle.c: after parsing, what depends on this host: links resolved, what is shown, PATH. What is missing is left for runtime_open to
  * tell. */
 void runtime_settle(struct runtime *r);
-/* venv.c: the prefix of the interpreter that a venv was made with, as pyvenv.cfg says; NULL if that can't be told. Owned. */
+/* venv.c: the prefix of the interpreter that a venv was made with, as pyvenv.cfg says; NULL if that can't be told, or is no Python's:
+ * nothing else of the host is shown on its word. Owned. */
 char *venv_base(const char *prefix);
 
 /* One a kind; see runtime_open. */

@@ -126,26 +126,6 @@ static int remove_unfinished(int cache_fd, struct err *err)
 	return r;
 }
 
-/* Under the lock: the tree of this digest, whole or not at all. */
-static int unpack(int cache_fd, const char *cache, const char *path, const char *name,
-		  struct err *err)
-{
-	CLEANUP_FREE char *unfinished = path_join(cache, FS_TEMP_PREFIX "tree");
-	int r = remove_unfinished(cache_fd, err);
-	if (r < 0 || faccessat(cache_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return r;
-	r = run_unpacker(path, unfinished, err);
-	if (r < 0) {
-		(void)remove_unfinished(cache_fd, NULL);
-		return r;
-	}
-	CLEANUP_FD int fd = open(unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || syncfs(fd) < 0 ||
-	    renameat(cache_fd, FS_TEMP_PREFIX "tree", cache_fd, name) < 0)
-		return err_errno(err, "put the tree of %s in its place", path);
-	return 0;
-}
-
 /* A file that was not touched has the digest that it had: one small file in the cache says so, by what stat tells of it. */
 static void stat_key(const char *path, const struct stat *st, char ret[HASH_HEX + 8])
 {
@@ -159,8 +139,44 @@ static void stat_key(const char *path, const struct stat *st, char ret[HASH_HEX 
 	(void)snprintf(ret, HASH_HEX + 8, "stat-%s", hex);
 }
 
+/* The unpacker opened it by its name, after it was read for its digest: a tree must not be kept under the digest of another file. */
+static int check_same(const char *path, const struct stat *before, struct err *err)
+{
+	struct stat st = { 0 };
+	char now[HASH_HEX + 8], then[HASH_HEX + 8];
+	if (stat(path, &st) < 0)
+		return err_errno(err, "look at %s", path);
+	stat_key(path, &st, now);
+	stat_key(path, before, then);
+	return str_eq(now, then) ? 0
+				 : err_set(err, ERR_HOST, EAGAIN,
+					   "%s changed while it was unpacked; try again", path);
+}
+
+/* Under the lock: the tree of this digest, whole or not at all. */
+static int unpack(int cache_fd, const char *cache, const char *path, const struct stat *file_st,
+		  const char *name, struct err *err)
+{
+	CLEANUP_FREE char *unfinished = path_join(cache, FS_TEMP_PREFIX "tree");
+	int r = remove_unfinished(cache_fd, err);
+	if (r < 0 || faccessat(cache_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return r;
+	r = run_unpacker(path, unfinished, err);
+	if (r >= 0)
+		r = check_same(path, file_st, err);
+	if (r < 0) {
+		(void)remove_unfinished(cache_fd, NULL);
+		return r;
+	}
+	CLEANUP_FD int fd = open(unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || syncfs(fd) < 0 ||
+	    renameat(cache_fd, FS_TEMP_PREFIX "tree", cache_fd, name) < 0)
+		return err_errno(err, "put the tree of %s in its place", path);
+	return 0;
+}
+
 static int unpack_locked(int cache_fd, const char *cache, const char *path, int file_fd,
-			 char ret_name[80], struct err *err)
+			 const struct stat *file_st, char ret_name[80], struct err *err)
 {
 	char hex[HASH_HEX];
 	CLEANUP_FD int lock_fd =
@@ -171,7 +187,7 @@ static int unpack_locked(int cache_fd, const char *cache, const char *path, int 
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "read %s: %s", path, strerrordesc_np(-r));
 	(void)snprintf(ret_name, 80, DIGEST_PREFIX "%s", hex);
-	return unpack(cache_fd, cache, path, ret_name, err);
+	return unpack(cache_fd, cache, path, file_st, ret_name, err);
 }
 
 int squashfs_unpacked(const char *path, const char *home, char **ret_root, struct err *err)
@@ -191,7 +207,7 @@ int squashfs_unpacked(const char *path, const char *home, char **ret_root, struc
 		     str_starts(name, DIGEST_PREFIX) && path_name_ok(name) &&
 		     faccessat(cache_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	if (!known) {
-		r = unpack_locked(cache_fd, cache, path, file_fd, name, err);
+		r = unpack_locked(cache_fd, cache, path, file_fd, &st, name, err);
 		if (r >= 0)
 			r = fs_write_atomic(cache_fd, key, name, strlen(name), 0600, err);
 	}

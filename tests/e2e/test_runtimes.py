@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import textwrap
+import time
 
 import cupel as lib
 import leftovers
@@ -183,6 +184,36 @@ def test_activation_scripts_are_confined(cupel, catalog):
     assert not target.exists() and not (prefix / "x").exists()
 
 
+def test_an_entry_that_changes_is_activated_anew(cupel, catalog):
+    """What the scripts make of an entry's own words is kept only for those words."""
+    prefix = catalog.conda("act", "env: {LEVEL: one}\n")
+    catalog.write(prefix / "etc/conda/activate.d/a.sh", "export MADE=from-$LEVEL\n")
+    say = lambda: cupel.run("-r", "act", "--", "/bin/sh", "-c", "echo $MADE $PATH").stdout.split()
+    assert say()[0] == "from-one"
+    catalog.add("act", f"kind: conda\nprefix: {prefix}\nenv: {{LEVEL: two}}\n")
+    assert say()[0] == "from-two"
+    catalog.write(prefix / "etc/conda/activate.d/a.sh", "export MADE=x PATH=$PATH:/last\n")
+    assert say()[1].endswith("/sbin:/last")
+    catalog.add("act", f"kind: conda\nprefix: {prefix}\npath: [/usr/bin, /new]\n")
+    assert say()[1].endswith("/usr/bin:/new:/last")
+
+
+def test_variables_are_not_read_through_a_link_to_the_host(cupel, catalog):
+    prefix = catalog.conda("act")
+    secret = catalog.write(catalog.place / "secret.json", '{"TOKEN": "hush"}\n')
+    link = prefix / "etc/conda/env_vars.d/a.json"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(secret)
+    catalog.own_all(prefix)
+    result = cupel.run("-r", "act", "--", "env")
+    assert result.cause == "runtime-broken" and "hush" not in result.stdout
+    assert "out of the prefix" in result.verdict["completion_notes"]
+    link.unlink()
+    shutil.copy(secret, link)
+    catalog.own_all(prefix)
+    assert "TOKEN=hush" in cupel.run("-r", "act", "--", "env").stdout
+
+
 # venv
 
 
@@ -211,6 +242,25 @@ def test_the_base_interpreter_of_a_venv_is_shown(cupel, catalog):
     shutil.rmtree(base)
     result = cupel.run("-r", "own", "--", "python", "-c", "1")
     assert result.cause == "runtime-broken" and "Remedy" in result.verdict["completion_notes"]
+
+
+@pytest.mark.parametrize("named", ["", "/bin"])
+def test_a_venv_shows_only_a_python_beside_itself(cupel, catalog, named):
+    """pyvenv.cfg is the runtime's word, not the entry's: it does not open the host."""
+    prefix = catalog.venv("web")
+    other = catalog.place / "diary"
+    catalog.write(other / "bin/page", "hush\n")
+    cfg = prefix / "pyvenv.cfg"
+    cfg.write_text(cfg.read_text(encoding="utf-8").replace("home = /usr/bin",
+                                                           f"home = {other}{named}"),
+                   encoding="utf-8")
+    look = ("-r", "web", "--", "/bin/cat", f"{other}/bin/page")
+    result = cupel.run(*look)
+    assert result.stdout == "" and result.cause == "runtime-broken", result.stderr
+    assert "no Python" in result.verdict["completion_notes"]
+    # The control: what the entry itself says is shown.
+    catalog.add("web", f"kind: venv\nprefix: {prefix}\nread_only: [{other}]\n")
+    assert cupel.run(*look).stdout == "hush\n"
 
 
 def test_conflicting_versions_at_the_same_moment(cupel, catalog):
@@ -367,9 +417,10 @@ def test_a_project_shows_nothing_from_outside(cupel, catalog):
         (project / "link").symlink_to(secret)
         catalog.add("link", "kind: conda\nprefix: ../link\n", place)
         catalog.venv("venv", directory=place, prefix=project / "venv")
+        catalog.write(secret / "lib/python3.99/os.py", "")
         cfg = project / "venv/pyvenv.cfg"
         cfg.write_text(cfg.read_text(encoding="utf-8").replace("home = /usr/bin",
-                                                               f"home = {secret}/conda-meta"))
+                                                               f"home = {secret}/bin"))
         catalog.own_all(project)
         result = cupel.run("-r", "text", "--", "true", cwd=project)
         assert result.status == 2 and "outside the project" in result.stderr
@@ -415,6 +466,29 @@ def test_a_device_of_a_runtime_is_there(cupel, catalog):
     assert cupel.run("-r", "without", *look).stdout == ""
     catalog.add("with", "kind: system\ndevices: [/dev/no-such]\n")
     assert cupel.run("-r", "with", *look).cause == "runtime-broken"
+
+
+def test_a_home_of_others_is_not_even_used_as_a_cache(cupel, catalog):
+    """It is refused before anything is read from it, or written through a link in it."""
+    prefix = catalog.conda("sc")
+    for path in (prefix / "conda-meta", prefix):
+        for entry in [path, *path.iterdir()]:
+            os.utime(entry, (0, 0))
+    home, target = catalog.place / "home", catalog.place / "target"
+    for path in (home, target):
+        path.mkdir()
+        cupel.own(path)
+    (home / "cache").symlink_to(target)
+    run = lambda: cupel.call(cupel.binary, "run", "-q", "-r", "sc", "--", "true",
+                             env={"CUPEL_HOME": str(home)})
+    home.chmod(0o777)
+    assert lib.wait_until(lambda: time.time() - (prefix / "bin").stat().st_ctime > 3)
+    status, _, err = run()
+    assert status == 2 and "writable for nobody else" in err
+    assert list(target.iterdir()) == []
+    home.chmod(0o755)  # the control
+    run()
+    assert (target / "identity").is_dir()
 
 
 # Refusal.

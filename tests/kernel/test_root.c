@@ -373,6 +373,42 @@ static void an_input_that_became_a_link_is_refused(void **state)
 	in_box(link_body, *state);
 }
 
+/* A runtime's tree is somebody's, and changes while a box is set up: a place in it that became a link leads nowhere on the host. */
+static void tree_link_body(void *data)
+{
+	struct scene *s = data;
+	struct root root = { .root_fd = -1, .proc_fd = -1 };
+	struct err err = { 0 };
+	CLEANUP_FREE char *prefix = path_join(s->base, "prefix");
+	CLEANUP_FREE char *outside = path_join(s->base, "outside");
+	CLEANUP_FREE char *link = path_join(prefix, "link");
+	CLEANUP_FREE char *below = path_join(link, "made");
+	CLEANUP_FREE char *made = path_join(outside, "made");
+	const struct plan_request q = { .id = "r1",
+					.analysis = &s->analysis,
+					.config = &s->config,
+					.runtime = &s->runtime,
+					.host = &s->host,
+					.limits = &s->limits,
+					.data_entries = &s->no_entries };
+	EXPECT(ERRNO_OF(mkdir(prefix, 0755)), 0);
+	EXPECT(ERRNO_OF(mkdir(outside, 0755)), 0);
+	EXPECT(ERRNO_OF(symlink(outside, link)), 0);
+	pairs_set(&s->runtime.shown, prefix, prefix);
+	pairs_set(&s->runtime.shown, below, s->input);
+	plan_release(&s->plan);
+	EXPECT_OK(plan_make(&q, &s->plan, &err), &err);
+	EXPECT(root_make(&s->request, &root, &err), -ENOENT);
+	EXPECT(strstr(err.text, below) != NULL, 1);
+	EXPECT(ERRNO_OF(access(made, F_OK)), ENOENT);
+}
+
+static void a_place_is_never_reached_through_the_host(void **state)
+{
+	SKIP_UNLESS(geteuid() == 0, "root", "to mount");
+	in_box(tree_link_body, *state);
+}
+
 static char *mounts_of_host(void)
 {
 	struct str all = { 0 };
@@ -406,6 +442,7 @@ int main(void)
 		ROW(devices_are_those_planned),
 		ROW(another_directory_in_its_place_is_refused),
 		ROW(an_input_that_became_a_link_is_refused),
+		ROW(a_place_is_never_reached_through_the_host),
 		ROW(nothing_is_mounted_on_the_host),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -264,6 +264,29 @@ static void linked_variables(void **state)
 	is_set(&a, "A", "1");
 }
 
+/* What a box would not show of the host does not come into it as a variable either: read by us, with our rights, through a link. */
+static void variables_of_others(void **state)
+{
+	const struct place *p = *state;
+	static const char *const files[] = { "etc/conda/env_vars.d/l.json", "conda-meta/state" };
+	make_file(p->path, "secret.json", "{\"TOKEN\": \"x\", \"env_vars\": {\"TOKEN\": \"x\"}}");
+	make_file(p->path, "secrets/s.json", "{\"TOKEN\": \"x\"}");
+	for (size_t i = 0; i < 3; i++) {
+		CLEANUP_FREE char *name = xasprintf("stranger%zu", i);
+		CLEANUP_FREE char *prefix = make_prefix(p, name);
+		CLEANUP_FREE char *secret = path_join(p->path, "secret.json");
+		CLEANUP_FREE char *secrets = path_join(p->path, "secrets");
+		CLEANUP_FREE char *link =
+			path_join(prefix, i < 2 ? files[i] : "etc/conda/env_vars.d");
+		struct activation a = { 0 };
+		struct err err = { 0 };
+		make_dir(prefix, i < 2 ? "etc/conda/env_vars.d" : "etc/conda");
+		assert_int_equal(symlink(i < 2 ? secret : secrets, link), 0);
+		assert_int_equal(conda_activation(prefix, &a, &err), -EPERM);
+		assert_non_null(strstr(err.text, "out of the prefix"));
+	}
+}
+
 static void nothing_of_the_caller(void **state)
 {
 	CLEANUP_FREE char *prefix = make_prefix(*state, "caller");
@@ -356,6 +379,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(broken_prefixes, place_set_up, place_tear_down),
 		cmocka_unit_test_setup_teardown(scripts_are_found, place_set_up, place_tear_down),
 		cmocka_unit_test_setup_teardown(linked_variables, place_set_up, place_tear_down),
+		cmocka_unit_test_setup_teardown(variables_of_others, place_set_up, place_tear_down),
 		cmocka_unit_test_setup_teardown(nothing_of_the_caller, place_set_up,
 						place_tear_down),
 		cmocka_unit_test(differences),

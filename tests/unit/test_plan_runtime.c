@@ -273,6 +273,24 @@ static void a_refused_plan_has_no_steps(void **state)
 	assert_non_null(o);
 }
 
+/* What an activation takes away was the runtime's: neither the analysis's own variables nor cupel's. */
+static void an_activation_takes_away_its_own(void **state)
+{
+	struct scene *s = *state;
+	static const char *const names[] = { "OMP_NUM_THREADS", "TERM", "LANG", "CUPEL_RUN_ID" };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		strv_add(&s->runtime.unset, names[i]);
+	pairs_set(&s->analysis.env, "OMP_NUM_THREADS", "7");
+	pairs_set(&s->analysis.env, "LANG",
+		  "de_DE"); /* passed on: the caller's, not the analysis's */
+	strv_add(&s->config.env_pass, "LANG");
+	const struct plan *p = made(s);
+	assert_true(has_env(p, "OMP_NUM_THREADS=7"));
+	assert_true(has_env(p, "CUPEL_RUN_ID=r1"));
+	assert_false(has_env(p, "TERM=dumb"));
+	assert_false(has_env(p, "LANG=de_DE"));
+}
+
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -281,7 +299,7 @@ int main(void)
 		ROW(prefixes_lie_over_the_hosts_usr),    ROW(devices_have_a_rule),
 		ROW(a_tree_takes_the_place_of_the_host), ROW(nothing_is_reached_through_a_tree),
 		ROW(an_image_is_attached_and_let_go),    ROW(what_must_not_be_seen_is_refused),
-		ROW(a_refused_plan_has_no_steps),
+		ROW(a_refused_plan_has_no_steps),        ROW(an_activation_takes_away_its_own),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,16 +65,17 @@ static int mkfs(const char *program, const char *features, const char *path, uin
 	return err_set(err, ERR_HOST, EIO, "%s failed: %s", program, said);
 }
 
-static void debugfs(const char *program, const char *command, const char *path, int null_fd)
+/* It says 0 whatever becomes of the command; but one that is killed may leave anything. */
+static int debugfs(const char *program, const char *command, const char *path, int null_fd)
 {
 	char *const argv[] = { (char *)"debugfs", (char *)"-w", (char *)"-R",
 			       (char *)command,   (char *)path, NULL };
-	(void)proc_run(program, argv, null_fd);
+	return proc_run(program, argv, null_fd) == 0 ? 0 : -EIO;
 }
 
 /* What each run would otherwise do itself, and does where debugfs is absent: lost+found is for repairs that nobody makes here, and
  * making directories costs more than the rest of a mount. */
-static void furnish(const char *path, const struct strv *dirs)
+static int furnish(const char *path, const struct strv *dirs)
 {
 	static const char *const places[] = { "/usr/sbin/debugfs", "/sbin/debugfs" };
 	const char *program = NULL;
@@ -83,14 +84,15 @@ static void furnish(const char *path, const struct strv *dirs)
 			program = places[i];
 	CLEANUP_FD int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (!program || null_fd < 0)
-		return;
-	debugfs(program, "rmdir lost+found", path, null_fd);
-	for (size_t i = 0; dirs && i < dirs->n; i++) {
+		return 0;
+	int r = debugfs(program, "rmdir lost+found", path, null_fd);
+	for (size_t i = 0; r >= 0 && dirs && i < dirs->n; i++) {
 		CLEANUP_FREE char *command = xasprintf("mkdir %s", dirs->v[i]);
 		if (strspn(dirs->v[i], "abcdefghijklmnopqrstuvwxyz0123456789_-") ==
 		    strlen(dirs->v[i])) /* its own syntax has quotes */
-			debugfs(program, command, path, null_fd);
+			r = debugfs(program, command, path, null_fd);
 	}
+	return r;
 }
 
 /* e2fsprogs before 1.47 does not know orphan_file, later ones may switch it on by default. */
@@ -149,8 +151,8 @@ static int make(int cache_fd, const char *cache, const char *name,
 	int r = ftruncate(fd, (off_t)request->bytes) < 0 ? err_errno(err, "size %s", path) : 0;
 	if (r >= 0)
 		r = format(path, request->inodes, err);
-	if (r >= 0)
-		furnish(path, request->dirs);
+	if (r >= 0 && furnish(path, request->dirs) < 0)
+		r = err_set(err, ERR_HOST, EIO, "debugfs was killed while it worked on %s", path);
 	if (r >= 0 && fsync(fd) < 0)
 		r = err_errno(err, "sync %s", path);
 	FAULT_PHASE("template-formatted");

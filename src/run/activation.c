@@ -153,6 +153,8 @@ static void apply_change(const char *work_dir, const json_t *change, struct runt
 	size_t i;
 	json_object_foreach(json_object_get(change, "set"), key, value)
 	{
+		if (!json_is_string(value))
+			continue; /* nothing that was written there by us */
 		CLEANUP_FREE char *text = exchange(json_string_value(value), WORK_MARK, work_dir);
 		if (str_eq(key, "PATH")) {
 			free(r->path);

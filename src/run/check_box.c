@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/path.h"
 #include "keeper/verdict.h"
+#include "run/activation.h"
 #include "run/check.h"
 #include "run/run.h"
 
@@ -135,7 +136,7 @@ int check_box(const struct check_request *q, const struct trial *t, struct trial
 	CLEANUP_TRIAL_END struct trial_end end = { 0 };
 	int status = 0;
 	trial_analysis(q, t, &analysis);
-	int r = run_resolve(q->config, &analysis, &resolved, err);
+	int r = run_resolve_how(q->config, &analysis, ACTIVATION_RUN, &resolved, err);
 	if (r < 0 && err->layer[0])
 		return r;
 	if (r < 0) {

@@ -219,14 +219,27 @@ int run_resolve_how(const struct config *config, struct analysis *analysis, enum
 	return 0;
 }
 
+/* The caller's own wish; what cupel itself runs to find out how a runtime is does not come this way. */
+static int check_policy(const struct config *c, const struct analysis *a, struct err *err)
+{
+	if (!a->allow_drift || c->drift_allowed)
+		return 0;
+	return err_set(
+		err, ERR_CALLER, EPERM,
+		"allow_drift: runtimes that are not what they were are not run in here; the host's policy would "
+		"have to say 'policy: {allow_drift: true}' in its cupel.yaml");
+}
+
 int run_resolve(const struct config *config, struct analysis *analysis, struct resolved *ret,
 		struct err *err)
 {
-	return run_resolve_how(config, analysis, ACTIVATION_RUN, ret, err);
+	int r = check_policy(config, analysis, err);
+	return r < 0 ? r : run_resolve_how(config, analysis, ACTIVATION_RUN, ret, err);
 }
 
 int run_foresee(const struct config *config, struct analysis *analysis, struct resolved *ret,
 		struct err *err)
 {
-	return run_resolve_how(config, analysis, ACTIVATION_KNOWN, ret, err);
+	int r = check_policy(config, analysis, err);
+	return r < 0 ? r : run_resolve_how(config, analysis, ACTIVATION_KNOWN, ret, err);
 }

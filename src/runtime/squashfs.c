@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
@@ -62,7 +64,11 @@ int squashfs_mount(const char *path, const char *home, struct err *err)
 	CLEANUP_FD int file_fd = open_file(path, &st, err);
 	if (file_fd < 0)
 		return file_fd;
-	if (st.st_uid != 0 || (st.st_mode & 022))
+	/* Whoever serves a FUSE file system says of its files what he likes. */
+	struct statfs fs = { 0 };
+	if (fstatfs(file_fd, &fs) < 0)
+		return err_errno(err, "look at the file system of %s", path);
+	if (st.st_uid != 0 || (st.st_mode & 022) || fs.f_type == FUSE_SUPER_MAGIC)
 		return err_set(
 			err, ERR_HOST, EPERM,
 			"%s could have been written by others than root, and the kernel would read it as root. Remedy: look "

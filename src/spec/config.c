@@ -69,6 +69,7 @@ static void config_built_in(struct config *c)
 	c->default_runtime = xstrdup("base");
 	c->default_profile = xstrdup("default");
 	c->keep = KEEP_NEVER;
+	c->drift_allowed = true;
 	c->uid_first = 1900000000;
 	c->uid_count = 65536;
 	/* A group of his own for each user: what is given to one is nobody else's. */

@@ -53,6 +53,7 @@ struct config {
 	uid_t uid_first;
 	uint32_t uid_count;
 	bool network_host_allowed; /* policy.network: [none, host] */
+	bool drift_allowed; /* policy.allow_drift: a caller may run in a runtime that is not what it was */
 	struct strv
 		allow_missing; /* policy.allow_missing: layers that may be missing on this host */
 	struct strv

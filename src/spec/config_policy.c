@@ -139,11 +139,22 @@ READER(read_policy_allow_missing)
 	return 0;
 }
 
+READER(read_policy_allow_drift)
+{
+	struct config_layer *layer = target;
+	int r = node_bool(d, n, &layer->config->drift_allowed, err);
+
+	if (r >= 0)
+		config_say(layer, d, n, "policy.allow_drift");
+	return r;
+}
+
 int config_read_policy(const struct document *d, const struct node *n, void *target,
 		       struct err *err)
 {
 	static const struct key_row rows[] = { { "network", read_policy_network },
-					       { "allow_missing", read_policy_allow_missing } };
+					       { "allow_missing", read_policy_allow_missing },
+					       { "allow_drift", read_policy_allow_drift } };
 
 	return map_read(d, n, ROWS(rows), target, err);
 }

@@ -127,6 +127,7 @@ void config_values_fill(struct config *c, const struct pairs *origins)
 	list_limits(&to, "defaults.limits", &c->defaults);
 	list_text(&to, "policy.network", c->network_host_allowed ? "none, host" : "none");
 	list_words(&to, "policy.allow_missing", &c->allow_missing);
+	list_text(&to, "policy.allow_drift", c->drift_allowed ? "true" : "false");
 	list_text(&to, "cgroup.parent", c->cgroup_parent);
 	list_text(&to, "cgroup.manager", cgroup_manager_names[c->cgroup_manager]);
 	list_text(&to, "disk.mechanism", disk_mechanism_names[c->disk]);

@@ -201,3 +201,18 @@ def test_a_tree_of_debian_packages_runs(callers, packed):
     finally:
         place.runtime("remove", "tree")
         shutil.rmtree(place.tmp)
+
+
+def test_the_hosts_policy_may_forbid_the_override(locked):
+    place, module = locked
+    module.unlink()
+    place.runtime("check", "pinned")
+    place.caller.configure("policy: {allow_drift: false}\n")
+    try:
+        result = place.caller.run("--allow-drift", "-r", "pinned", "--", "python3", "-c", "print(1)")
+        assert result.status == 2 and "policy: {allow_drift: true}" in result.stderr
+        status, report = place.runtime("check", "pinned")  # which looks, whatever it finds
+        assert status == 1 and report["checks"]
+    finally:
+        place.caller.configure()
+    assert place.caller.run("--allow-drift", "-r", "pinned", "--", "python3", "-c", "print(1)").cause == "ok"

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -60,4 +61,6 @@ def cupel(callers, who):
     caller = callers(who)
     caller.configure()
     yield caller
+    for entries in (caller.base / "runtimes.d", caller.dir / ".config"):
+        shutil.rmtree(entries, ignore_errors=True)
     assert lib.wait_until(lambda: not caller.groups()), caller.groups()

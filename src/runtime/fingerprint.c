@@ -170,9 +170,9 @@ int fingerprint_identity(const struct runtime *r, const char *cache_dir, struct 
 		if (code < 0)
 			return code;
 		CLEANUP_FREE char *text = xasprintf("%s %s\n", key, now.hex[DEPTH_IDENTITY]);
-		/* Without a cache it is only slower. */
+		/* Without a cache it is only slower; and whoever only asks makes no home. */
 		if (newest_ns < (int64_t)clock_real_ns() - SETTLED_NS &&
-		    fs_make_dirs(cache_dir, 0755, NULL) >= 0)
+		    (mkdir(cache_dir, 0700) == 0 || errno == EEXIST))
 			(void)fs_write_atomic(AT_FDCWD, path, text, strlen(text), 0644, NULL);
 	}
 	*ret = now;

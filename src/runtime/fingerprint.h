@@ -34,7 +34,7 @@ int fingerprint_take(const struct runtime *r, enum depth depth,
 		     struct err *err);
 
 /* The identity alone, before a run: with what was found the last time in cache_dir (HOME/cache/identity) it costs a stat for each file
- * that identity is made of, and reads none while these are as they were. The directory is made if it can be; without it, or when
+ * that identity is made of, and reads none while these are as they were. The directory is made if its parent is there; without it, or when
  * something changed in the last two seconds, all is read. */
 int fingerprint_identity(const struct runtime *r, const char *cache_dir, struct fingerprint *ret,
 			 struct err *err);

@@ -94,7 +94,7 @@ def test_a_healthy_one(catalog):
     assert "3." in by_name(result)["interpreter python3"]["text"]
     row = catalog.row("good")
     assert (row["health"], row["kind"], row["summary"]) == ("healthy", "system", "a good one")
-    assert row["verified"] == result["verified"] == catalog.state("good")["verified"]
+    assert row["verified"] == result["verified"] == catalog.state("good")["verified_time"]
     assert row["fingerprint"]["identity"] == result["fingerprint"]["identity"]
     assert row["limits"]["memory"]["value"] == "512M"
     assert catalog.records() == []

@@ -210,9 +210,8 @@ static void broken_prefixes(void **state)
 		char name[32];
 		(void)snprintf(name, sizeof name, "broken%zu", i);
 		CLEANUP_FREE char *prefix = make_prefix(p, name);
-		{ /* the control: it is fine until then */
-			CLEANUP_ACTIVATION struct activation a = activate(prefix);
-		}
+		struct activation whole = activate(prefix); /* the control: it is fine until then */
+		activation_release(&whole);
 		make_file(prefix, cases[i].file, cases[i].text);
 		refused(prefix, cases[i].words);
 	}

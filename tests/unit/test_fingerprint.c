@@ -518,8 +518,12 @@ static char *cache_file(const char *cache)
 static void cache_of_identities(void **state)
 {
 	struct made *m = *state;
-	CLEANUP_FREE char *cache = path_join(m->place.path, "cache/identity");
+	CLEANUP_FREE char *parent = path_join(m->place.path, "cache");
+	CLEANUP_FREE char *cache = path_join(parent, "identity");
 
+	(void)cached(m, cache);
+	assert_int_equal(access(parent, F_OK), -1); /* who only asks makes no home */
+	assert_int_equal(mkdir(parent, 0700), 0);
 	struct fingerprint a = cached(m, cache);
 	assert_null(cache_file(cache));
 	(void)sleep(3);

@@ -13,14 +13,18 @@
 	 SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |   \
 	 SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
 
-/* Past the last capability the kernel knows, PR_CAPBSET_READ is an error. */
+/* Past the last capability the kernel knows it is EINVAL. Who may not drop one may have dropped it before. */
 static int drop_bounding(struct err *err)
 {
-	int is_set;
-	for (unsigned long cap = 0; (is_set = prctl(PR_CAPBSET_READ, cap, 0, 0, 0)) >= 0; cap++)
-		if (is_set && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			return err_errno(err, "capabilities: drop %lu from the bounding set", cap);
-	return 0;
+	for (unsigned long cap = 0;; cap++) {
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+			continue;
+		if (errno == EINVAL)
+			return 0;
+		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) != 0)
+			return err_set(err, ERR_HOST, EPERM,
+				       "capabilities: drop %lu from the bounding set", cap);
+	}
 }
 
 int caps_seal(struct err *err)

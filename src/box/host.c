@@ -36,7 +36,7 @@ static struct host_link *read_links(const char *directory, const char *const *na
 		CLEANUP_FREE char *path = xasprintf("%s/%s", directory, names[i]);
 		char target[256];
 		ssize_t length = readlink(path, target, sizeof target - 1);
-		if (length < 0 && access(path, F_OK) < 0)
+		if (length < 0 && errno != EINVAL) /* which is: there, but no link */
 			continue;
 		links[n].name = xstrdup(names[i]);
 		links[n].target = length > 0 ? xstrndup(target, (size_t)length) : NULL;

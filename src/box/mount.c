@@ -258,17 +258,22 @@ static int do_proc(struct root *root, const struct step *s)
 
 static int do_file(const struct root *root, const struct step *s)
 {
-	int r = make_parents(root->root_fd, relative(s->target));
-	if (r < 0)
-		return r;
-	CLEANUP_FD int fd = openat(root->root_fd, relative(s->target),
-				   O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, s->mode);
+	const int flags = O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW;
+	CLEANUP_FD int fd = openat(root->root_fd, relative(s->target), flags, s->mode);
+	if (fd < 0 && errno == ENOENT) { /* mostly its parents are there already */
+		int r = make_parents(root->root_fd, relative(s->target));
+		if (r < 0)
+			return r;
+		fd = openat(root->root_fd, relative(s->target), flags, s->mode);
+	}
 	return fd < 0 ? -errno : fs_write_all(fd, s->source, strlen(s->source));
 }
 
 static int do_link(const struct root *root, const struct step *s)
 {
-	int r = make_parents(root->root_fd, relative(s->target));
+	if (symlinkat(s->source, root->root_fd, relative(s->target)) == 0)
+		return 0;
+	int r = errno == ENOENT ? make_parents(root->root_fd, relative(s->target)) : -errno;
 	if (r < 0)
 		return r;
 	return symlinkat(s->source, root->root_fd, relative(s->target)) < 0 ? -errno : 0;

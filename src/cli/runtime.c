@@ -6,8 +6,8 @@
 
 #include "base/str.h"
 
-static const struct command *const subs[] = { &command_runtime_list, &command_runtime_show,
-					      &command_runtime_check, &command_runtime_lock,
+static const struct command *const subs[] = { &command_runtime_list,    &command_runtime_show,
+					      &command_runtime_check,   &command_runtime_lock,
 					      &command_runtime_suggest, &command_runtime_create,
 					      &command_runtime_remove };
 #define N_SUBS (sizeof subs / sizeof *subs)

@@ -7,7 +7,8 @@
 #include "view/progress.h"
 
 extern const struct command command_runtime_list, command_runtime_show, command_runtime_check,
-	command_runtime_lock, command_runtime_suggest, command_runtime_create, command_runtime_remove;
+	command_runtime_lock, command_runtime_suggest, command_runtime_create,
+	command_runtime_remove;
 
 #define RUNTIME_OPERANDS_MAX 2
 

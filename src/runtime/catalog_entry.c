@@ -4,8 +4,8 @@
 #include "base/path.h"
 #include "runtime/catalog_parts.h"
 #include "runtime/kinds.h"
-#include "spec/id.h"
 #include "spec/analysis_reading.h"
+#include "spec/id.h"
 #include "spec/show.h"
 
 #define GIB (1024ULL * 1024 * 1024)

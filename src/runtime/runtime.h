@@ -26,7 +26,7 @@ struct interpreter {
 	char *language;  /* owned or NULL; "python" */
 	struct strv
 		argv; /* program first: absolute as seen in the box, or found in PATH; then its own arguments */
-	char *package; /* owned or NULL; what to install where the program is absent */
+	char *package;   /* owned or NULL; what to install where the program is absent */
 	bool by_default; /* the entry does not name it, so it may as well be absent */
 };
 

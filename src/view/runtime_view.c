@@ -136,7 +136,8 @@ static void interpreter_lines(const json_t *interpreters)
 		json_array_foreach(json_object_get(in, "argv"), k, word)
 		{
 			const char *all = json_string_value(word);
-			size_t first = strcspn(all, "\n"); /* of a program that stands in the entry */
+			size_t first =
+				strcspn(all, "\n"); /* of a program that stands in the entry */
 			str_addf(&text, " %.*s%s", (int)first, all, all[first] ? " ..." : "");
 		}
 		line(i ? "" : "interpreters", str_text(&text));

@@ -70,8 +70,8 @@ static int unknown_command(const char *name)
 	for (size_t i = 0; i < n_commands; i++)
 		names[i] = commands[i]->name;
 	const char *nearest = str_nearest(name, names, n_commands);
-	(void)err_caller(&err, "there is no command '%.60s'%s%s%s; `cupel --help` lists them", name,
-			 nearest ? "; did you mean '" : "", nearest ? nearest : "",
+	(void)err_caller(&err, "there is no command '%.60s'%s%s%s `cupel --help` lists them", name,
+			 nearest ? "; did you mean '" : ";", nearest ? nearest : "",
 			 nearest ? "'?" : "");
 	return cli_fail(&err);
 }

@@ -75,9 +75,6 @@ static int remove_file(const char *path, struct err *err)
 /* The manifest first: a lock without one says that it is damaged, a manifest without a lock would say nothing. */
 int runtime_unpin(const struct runtime *r, struct err *err)
 {
-	CLEANUP_LOCK struct lock lock = { 0 };
-	struct err ignored;
-	(void)lock_read(r, &lock, &ignored); /* one that is damaged is to be removed too */
-	int e = lock.manifest ? remove_file(lock.manifest, err) : 0;
-	return e < 0 ? e : remove_file(r->lock, err);
+	lock_drop_manifests(r, NULL);
+	return remove_file(r->lock, err);
 }

@@ -559,6 +559,18 @@ def test_what_cupel_did_not_make_stays(maker):
 
 
 @pytest.mark.parametrize("who", ["root"])
+def test_the_line_that_tells_why_is_shown(maker):
+    """apt names the package, and mmdebstrap then says that it failed."""
+    tool = maker.tmp / "tool"
+    tool.write_text("#!/bin/sh\necho 'an Error on the way'; echo 'E: no package x'; echo 'E: failed to run'; exit 25\n")
+    tool.chmod(0o755)
+    maker.caller.own(tool)
+    status, _, err = maker.do("create", "x", "--kind", "venv", "--python", str(tool))
+    assert status == 125 and "status 25: E: no package x; all it said" in err, err
+    assert (maker.home / "runtimes/x/create.log").read_text().endswith("E: failed to run\n")
+    shutil.rmtree(maker.home / "runtimes/x")
+
+
 def test_remove_takes_the_lock_along_and_says_what_stays(maker):
     entry = maker.entry("base")
     entry.parent.mkdir(parents=True, exist_ok=True)

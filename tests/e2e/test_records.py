@@ -136,6 +136,7 @@ def test_list_without_any_run(fresh):
 def test_show(cupel, done):
     status, out, _ = cupel.call(cupel.binary, "show", done.run_dir.name)
     assert status == 0 and "exit status 5" in out
+    assert "runtime  base (by default: " in out
     for name in FILES:
         assert f"{done.run_dir}/{name}" in out
     _, out, _ = cupel.call(cupel.binary, "show", "--json", done.run_dir.name)

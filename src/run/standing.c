@@ -56,6 +56,11 @@ int runtime_pin(const struct config *config, struct runtime *r,
 	int e = runtime_unpack(config, r, err);
 	if (e >= 0)
 		e = lock_write(r, progress, ret, err);
+	if (e == -EACCES || e == -EROFS)
+		return err_wrap(
+			err,
+			"the lock of '%s' is not yours to write; put a copy of its entry into your own runtimes.d",
+			r->name);
 	if (e < 0 || s.health != HEALTH_DEGRADED)
 		return e;
 	set(&s, HEALTH_UNKNOWN,

@@ -97,5 +97,3 @@ void runtime_system(const struct config *config, struct runtime *ret);
  * executable. An interpreter the runtime lacks is an error that names the remedy. */
 int runtime_argv(const struct runtime *r, const struct analysis *a, const char *script_path,
 		 struct strv *ret, struct err *err);
-/* Which host paths a box of this runtime shows read-only beside the host's or its own /usr: prefix, a venv's base prefix, read_only. */
-void runtime_shown(const struct runtime *r, struct strv *ret);

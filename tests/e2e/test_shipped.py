@@ -175,3 +175,15 @@ def test_a_cell_that_fails_ends_the_notebook_and_is_kept(shipped):
     assert "ZeroDivisionError: division by zero" in said and "\x1b" not in said
     kept = json.loads((result.run_dir / "outputs/out/wrong.ipynb").read_text())
     assert kept["cells"][0]["outputs"][0]["text"] == ["42\n"] and not kept["cells"][2]["outputs"]
+
+
+def test_a_kernel_that_nobody_has_is_said(shipped):
+    """That Rscript is on the host does not make a kernel of it."""
+    book = shipped.dir / "r.ipynb"
+    book.write_text(json.dumps({"cells": [], "nbformat": 4, "nbformat_minor": 4,
+                                "metadata": {"kernelspec": {"name": "ir", "language": "R"}}}), encoding="utf-8")
+    status, out, err = shipped.call(shipped.binary, "runtime", "suggest", "--json", shipped.own(book))
+    assert status == 0, err
+    told = json.loads(out)
+    assert (told["name"], told["rule"]) == ("notebook", "extension"), told
+    assert "no runtime is known to have the kernel ir" in told["why"]

@@ -70,8 +70,8 @@ static int unknown_command(const char *name)
 	for (size_t i = 0; i < n_commands; i++)
 		names[i] = commands[i]->name;
 	const char *nearest = str_nearest(name, names, n_commands);
-	(void)err_caller(&err, "there is no command '%.60s'%s%s%s; `cupel --help` lists them", name,
-			 nearest ? "; did you mean '" : "", nearest ? nearest : "",
+	(void)err_caller(&err, "there is no command '%.60s'%s%s%s `cupel --help` lists them", name,
+			 nearest ? "; did you mean '" : ";", nearest ? nearest : "",
 			 nearest ? "'?" : "");
 	return cli_fail(&err);
 }
@@ -88,6 +88,17 @@ static void tidy_inheritance(void)
 	(void)signal(SIGCHLD, SIG_DFL);
 }
 
+/* What was printed is the answer: a full disk must not look like an empty one. A reader that has enough ends us by SIGPIPE, or does not
+ * mind. */
+static int finish(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	if (errno != EPIPE && status != 125) /* it has been said */
+		log_error("the output could not be written: %s", strerrordesc_np(errno));
+	return status ? status : 125;
+}
+
 int main(int argc, char **argv)
 {
 	tidy_inheritance();
@@ -97,12 +108,12 @@ int main(int argc, char **argv)
 	}
 	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h") || str_eq(argv[1], "help")) {
 		overview(stdout);
-		return 0;
+		return finish(0);
 	}
 	if (str_eq(argv[1], "--version"))
-		return command_version.main(&command_version, 1, argv + 1);
+		return finish(command_version.main(&command_version, 1, argv + 1));
 	for (size_t i = 0; i < n_commands; i++)
 		if (str_eq(argv[1], commands[i]->name))
-			return commands[i]->main(commands[i], argc - 1, argv + 1);
+			return finish(commands[i]->main(commands[i], argc - 1, argv + 1));
 	return unknown_command(argv[1]);
 }

@@ -31,8 +31,8 @@ static int unknown(const struct options *o, const char *argument, struct err *er
 	for (size_t i = 0; i < o->n_rows; i++)
 		names[i] = o->rows[i].name;
 	const char *nearest = argument[1] == '-' ? str_nearest(name, names, o->n_rows) : NULL;
-	return err_caller(err, "there is no option %.60s%s%s%s; --help lists them", argument,
-			  nearest ? "; did you mean --" : "", nearest ? nearest : "",
+	return err_caller(err, "there is no option %.60s%s%s%s --help lists them", argument,
+			  nearest ? "; did you mean --" : ";", nearest ? nearest : "",
 			  nearest ? "?" : "");
 }
 

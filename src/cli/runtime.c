@@ -66,10 +66,21 @@ static int unknown(const char *word)
 		words[i] = cli_word(subs[i]);
 	const char *nearest = str_nearest(word, words, N_SUBS);
 	(void)err_caller(
-		&err,
-		"there is no command 'runtime %.60s'%s%s%s; `cupel runtime --help` lists them",
-		word, nearest ? "; did you mean '" : "", nearest ? nearest : "",
+		&err, "there is no command 'runtime %.60s'%s%s%s `cupel runtime --help` lists them",
+		word, nearest ? "; did you mean '" : ";", nearest ? nearest : "",
 		nearest ? "'?" : "");
+	return cli_fail(&err);
+}
+
+static int none(void)
+{
+	CLEANUP_STR struct str text = { 0 };
+	struct err err = { 0 };
+	for (size_t i = 0; i < N_SUBS; i++)
+		str_addf(&text, "%s%s", i ? ", " : "", cli_word(subs[i]));
+	(void)err_caller(&err,
+			 "cupel runtime needs a command: %s; `cupel runtime --help` tells more",
+			 str_text(&text));
 	return cli_fail(&err);
 }
 
@@ -80,10 +91,8 @@ static int main_runtime(const struct command *self, int argc, char **argv)
 	int r = cli_parse(self, argc, argv, NULL, &rest, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
-	if (rest.first >= argc) {
-		(void)err_caller(&err, "usage: cupel runtime %s", self->usage);
-		return cli_fail(&err);
-	}
+	if (rest.first >= argc)
+		return none();
 	for (size_t i = 0; i < N_SUBS; i++)
 		if (str_eq(argv[rest.first], cli_word(subs[i])))
 			return subs[i]->main(subs[i], argc - rest.first, argv + rest.first);

@@ -62,7 +62,7 @@ static void found_fault(struct checking *c, const struct catalog_fault *f)
 	runtime_state_release(&state);
 }
 
-static int check_one(struct checking *c, const struct runtime *r, struct err *err)
+static int check_one(struct checking *c, struct runtime *r, struct err *err)
 {
 	CLEANUP_RUNTIME_STATE struct runtime_state state = { 0 };
 	struct progress progress = { .shown = status_wanted(), .about = r->name };
@@ -170,7 +170,7 @@ static int unlock(const struct check_args *args, const struct runtime *r, struct
 	return 0;
 }
 
-static int lock(const struct config *c, const struct check_args *args, const struct runtime *r,
+static int lock(const struct config *c, const struct check_args *args, struct runtime *r,
 		struct err *err)
 {
 	struct fingerprint f = { 0 };

@@ -9,7 +9,7 @@
 #include "view/runtime_view.h"
 
 /* By name, those that can't be read among the others. */
-static json_t *rows_json(const struct config *c, const struct catalog *catalog)
+static json_t *rows_json(const struct config *c, struct catalog *catalog)
 {
 	json_t *rows = json_array();
 	size_t fault = 0;
@@ -21,7 +21,7 @@ static json_t *rows_json(const struct config *c, const struct catalog *catalog)
 			json_array_append_new(rows, runtime_fault_json(&catalog->faults[fault++]));
 			continue;
 		}
-		const struct runtime *r = &catalog->v[i++];
+		struct runtime *r = &catalog->v[i++];
 		if (runtime_is_shadowed(catalog, r->name))
 			continue;
 		CLEANUP_STANDING struct standing s = { 0 };

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/path.h"
+#include "cli/runtime.h"
 #include "cli/simple.h"
 #include "runtime/select.h"
 
@@ -61,17 +62,13 @@ static int main_suggest(const struct command *self, int argc, char **argv)
 	CLEANUP_ANALYSIS struct analysis analysis = { 0 };
 	CLEANUP_SELECTION struct selection selection = { 0 };
 	struct simple_args args = { 0 };
-	struct operands rest = { 0 };
+	struct runtime_words words = { 0 };
 	struct err err = { 0 };
-	int r = cli_parse(self, argc, argv, &args, &rest, &err);
+	struct runtime_begin how = { .self = self, .target = &args, .min = 1, .max = 1 };
+	int r = runtime_begin(&how, argc, argv, &words, &config, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
-	if (argc - rest.first != 1)
-		r = err_caller(&err, "usage: cupel %s %s", self->name, self->usage);
-	if (r >= 0)
-		r = read_operand(argv[rest.first], &analysis, &err);
-	if (r >= 0)
-		r = config_read(&(struct config_where){ 0 }, &config, &err);
+	r = read_operand(words.v[0], &analysis, &err);
 	if (r >= 0)
 		r = runtime_suggest(&config, &analysis, &selection, &err);
 	if (r < 0)
@@ -80,9 +77,7 @@ static int main_suggest(const struct command *self, int argc, char **argv)
 		print_selection(&selection);
 		return 0;
 	}
-	CLEANUP_JSON json_t *o = selection_json(&selection);
-	CLEANUP_FREE char *text = json_dumps(o, JSON_COMPACT);
-	printf("%s\n", text ? text : "null");
+	runtime_print_json(selection_json(&selection));
 	return 0;
 }
 

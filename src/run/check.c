@@ -103,7 +103,9 @@ static void compare(const struct check_request *q, struct runtime_state *s)
 	struct fingerprint now = { 0 };
 	struct err err = { 0 };
 	tell(q, depth_names[q->depth], 0, 0);
-	int r = lock_read(q->runtime, &lock, &err);
+	int r = runtime_unpack(q->config, q->runtime, &err);
+	if (r >= 0)
+		r = lock_read(q->runtime, &lock, &err);
 	if (r >= 0)
 		r = lock_compare(q->runtime, q->depth, q->viewer ? &q->viewer->progress : NULL,
 				 &drifts, &now, &err);
@@ -201,6 +203,12 @@ static char *failed_text(const struct check_request *q, const struct finding *f)
 	return str_take(&text);
 }
 
+/* One that brings its own root may be made for a single program. */
+static bool has_own_tree(const struct runtime *r)
+{
+	return r->kind == RUNTIME_ROOTFS || r->kind == RUNTIME_IMAGE;
+}
+
 /* A failed trial outweighs drift; what had nothing to pass is not healthy. */
 static void settle(const struct check_request *q, struct finding *f)
 {
@@ -211,8 +219,13 @@ static void settle(const struct check_request *q, struct finding *f)
 		return;
 	else if (f->n_ok)
 		set(s, HEALTH_HEALTHY, NULL);
-	else if (f->n_absent)
+	else if (f->n_absent && !has_own_tree(q->runtime))
 		set(s, HEALTH_BROKEN, xstrdup("none of its interpreters is installed"));
+	else if (f->n_absent)
+		set(s, HEALTH_UNKNOWN,
+		    xasprintf(
+			    "it has none of the usual interpreters; say in %s what must work: checks",
+			    q->runtime->origin));
 	else
 		set(s, HEALTH_UNKNOWN,
 		    xasprintf("there is nothing to check: %s names neither interpreters nor checks",

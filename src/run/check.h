@@ -22,7 +22,7 @@ struct check_viewer {
 
 struct check_request {
 	const struct config *config;
-	const struct runtime *runtime;
+	struct runtime *runtime;           /* an image gets its root */
 	enum depth depth;                  /* DEPTH_STAT, DEPTH_CONTENT */
 	const struct check_viewer *viewer; /* or NULL */
 	const char *on_behalf_of; /* the runtime whose lock is held; NULL: `runtime` itself */
@@ -42,17 +42,17 @@ void check_sweep(const struct check_request *q);
 /* How a runtime stands now, without running anything. */
 struct standing {
 	/* What state.json says, with the health as it is now: one that can't be looked at is broken, one that is not what was locked
-	 * degraded, one that changed since its check unknown. */
+	 * degraded, one that changed since its check, or is not unpacked, unknown. */
 	struct runtime_state state;
 	struct fingerprint now; /* identity only */
 	struct lock lock;
 };
 void standing_release(struct standing *s);
 #define CLEANUP_STANDING CLEANUP(standing_release)
-void runtime_standing(const struct config *config, const struct runtime *r, struct standing *ret);
+void runtime_standing(const struct config *config, struct runtime *r, struct standing *ret);
 
 /* Locks a runtime as it is now; a state that was degraded for its drift becomes unknown until the next check. */
-int runtime_pin(const struct config *config, const struct runtime *r,
+int runtime_pin(const struct config *config, struct runtime *r,
 		const struct fingerprint_progress *progress, struct fingerprint *ret,
 		struct err *err);
 /* Removes lock and manifest. 1 if there was one, 0 otherwise. */

@@ -45,6 +45,19 @@ static void creation_release(struct creation *c)
 	c->notes = NULL;
 }
 
+/* Before minutes are spent on what they are for. */
+static int check_files(const struct create_request *q, struct err *err)
+{
+	const char *const files[][2] = { { "requirements", q->requirements },
+					 { "wheels", q->wheels },
+					 { "file", q->file } };
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (files[i][1] && access(files[i][1], R_OK) < 0)
+			return err_set(err, ERR_CALLER, errno, "--%s %s: %s", files[i][0],
+				       files[i][1], strerrordesc_np(errno));
+	return 0;
+}
+
 /* What the kind needs is said, and nothing that it would not look at. */
 static int check(const struct create_request *q, struct err *err)
 {
@@ -65,9 +78,9 @@ static int check(const struct create_request *q, struct err *err)
 		{ q->channels.n > 0, "channel", 1 << RUNTIME_CONDA },
 		{ q->layout, "layout", 1 << RUNTIME_IMAGE },
 	};
-	int r = id_check(q->name, err);
+	int r = id_check_runtime(q->name, err);
 	if (r < 0)
-		return err_wrap(err, "the runtime's name");
+		return r;
 	if (q->kind == RUNTIME_SYSTEM)
 		return err_caller(
 			err,
@@ -82,7 +95,7 @@ static int check(const struct create_request *q, struct err *err)
 			"--kind image needs --layout PATH: an OCI layout or an archive of one");
 	if (q->kind == RUNTIME_CONDA && !q->file && q->packages.n == 0)
 		return err_caller(err, "--kind conda needs --file FILE or --packages LIST");
-	return 0;
+	return check_files(q, err);
 }
 
 static bool exists(const char *path)

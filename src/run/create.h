@@ -68,13 +68,15 @@ int runtime_create(const struct config *config, const struct create_request *q,
 struct remove_result {
 	char *entry;      /* owned or NULL; the catalog file that is gone */
 	char *entry_text; /* owned or NULL; what stood there */
+	char *lock;       /* owned or NULL; its lock, which is gone with the entry */
 	char *place;      /* owned or NULL; the directory that is gone */
+	char *remaining; /* owned or NULL; where the entry of that name is from that counts without this one */
 	uint64_t files, bytes;
 	json_t *said; /* owned or NULL; the command that made it, as a list */
 };
 void remove_result_release(struct remove_result *r);
 
 enum remove_how { REMOVE_REALLY, REMOVE_DRY_RUN };
-/* The entry, and what cupel made for it; never a prefix or root that it did not make. -ENOENT, -EBUSY (caller). */
+/* The entry with its lock, and what cupel made for it; never a prefix or root that it did not make. -ENOENT, -EBUSY (caller). */
 int runtime_remove(const struct config *config, const char *name, enum remove_how how,
 		   struct remove_result *ret, struct err *err);

@@ -100,8 +100,15 @@ static int bootstrap(struct creation *c, const char *tar, struct err *err)
 	/* So that what it leaves when it is killed is swept with the rest. An ordinary user's mmdebstrap works as another uid, which may
 	 * not come here. */
 	CLEANUP_FREE char *temp = xasprintf("%s/tmp", c->dir);
-	if (geteuid() != 0)
-		return tool_run(c, &t, err);
+	if (geteuid() != 0) {
+		int e = tool_run(c, &t, err);
+		return e < 0 && e != -ECANCELED
+			       ? err_wrap(
+					 err,
+					 "mmdebstrap of an ordinary user needs sub-uids (Debian: uidmap, and a line "
+					 "in /etc/subuid and /etc/subgid)")
+			       : e;
+	}
 	if (mkdir(temp, 0755) < 0 || chmod(temp, 0755) < 0)
 		return err_errno(err, "make %s", temp);
 	t.temp = temp;

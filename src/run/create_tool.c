@@ -87,7 +87,7 @@ struct running {
 	sigset_t old;
 	bool cancelled;
 	char line[LINE_MAX_], last[LINE_MAX_],
-		fault[LINE_MAX_]; /* being read; the last; the last that tells of an error */
+		fault[LINE_MAX_]; /* being read; the last; the one that tells of an error */
 	size_t length;
 };
 
@@ -174,6 +174,12 @@ static int start(struct running *r, struct strv *argv, struct err *err)
 	return 0;
 }
 
+/* Of apt and mmdebstrap the first counts: they go on to say, each in turn, that what they called has failed. Of others the last. */
+static bool tells_fault(const char *line)
+{
+	return strstr(line, "rror") || str_starts(line, "E: ") || strstr(line, "ERROR");
+}
+
 /* One line is over: carriage returns end lines too, as progress bars have it. */
 static void end_line(struct running *r)
 {
@@ -181,8 +187,7 @@ static void end_line(struct running *r)
 	str_clean(r->line);
 	if (r->length > 0 && r->line[strspn(r->line, " ?")]) {
 		memcpy(r->last, r->line, sizeof(r->last));
-		if (strstr(r->line, "rror") || str_starts(r->line, "E: ") ||
-		    strstr(r->line, "ERROR"))
+		if (tells_fault(r->line) && !str_starts(r->fault, "E: "))
 			memcpy(r->fault, r->line, sizeof(r->fault));
 		if (r->c->q->viewer)
 			r->c->q->viewer->tell(r->c->q->viewer->data, r->t->phase, r->line);

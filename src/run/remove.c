@@ -10,7 +10,9 @@
 #include "base/path.h"
 #include "health/gc.h"
 #include "health/use.h"
+#include "run/check.h"
 #include "run/create_parts.h"
+#include "runtime/catalog.h"
 #include "spec/id.h"
 
 #define ENTRY_MAX (1 << 20)
@@ -19,7 +21,9 @@ void remove_result_release(struct remove_result *r)
 {
 	free(r->entry);
 	free(r->entry_text);
+	free(r->lock);
 	free(r->place);
+	free(r->remaining);
 	json_decref(r->said);
 	*r = (struct remove_result){ 0 };
 }
@@ -50,6 +54,21 @@ static char *find_entry(const struct making *m, json_t **ret_said, struct err *e
 		return xstrdup(entry);
 	}
 	return create_entry_path(NULL, m->name, err);
+}
+
+/* Is it what the catalog has from this file? */
+static bool is_from(const struct runtime *r, const char *entry)
+{
+	size_t length = strlen(entry);
+	return strncmp(r->origin, entry, length) == 0 && r->origin[length] == ':';
+}
+
+/* The lock goes with the entry that says where it is: it would speak of another runtime that gets the name. */
+static void look_at_lock(const struct runtime *r, struct remove_result *ret)
+{
+	struct stat st = { 0 };
+	if (ret->entry && is_from(r, ret->entry) && lstat(r->lock, &st) == 0)
+		ret->lock = xstrdup(r->lock);
 }
 
 static int look(const struct making *m, struct remove_result *ret, struct err *err)
@@ -84,8 +103,8 @@ static int drop_entry(const char *entry, struct err *err)
 }
 
 /* The entry first, so that no run begins; one that began meanwhile gets it back. */
-static int drop(const struct config *c, struct making *m, struct remove_result *found,
-		struct err *err)
+static int drop(const struct config *c, struct making *m, const struct runtime *runtime,
+		struct remove_result *found, struct err *err)
 {
 	struct fs_removed removed = { 0 };
 	int r = making_note(m, MAKING_REMOVE, NULL, found->entry, err);
@@ -100,7 +119,9 @@ static int drop(const struct config *c, struct making *m, struct remove_result *
 					      strlen(found->entry_text), 0644, NULL);
 		return r;
 	}
-	if (found->place)
+	if (found->lock)
+		r = runtime_unpin(runtime, err);
+	if (r >= 0 && found->place)
 		r = fs_remove_tree(AT_FDCWD, found->place, &removed, err);
 	found->files = removed.files;
 	found->bytes = removed.bytes;
@@ -118,13 +139,22 @@ static void measure(struct remove_result *found)
 		(void)fs_tree_usage(fd, 0, 0, &found->bytes, &found->files);
 }
 
+/* An entry that this one overrode, a shipped one or one that is built in stays, which whoever removes the name should hear. */
+static void look_beneath(const struct config *c, const char *name, struct remove_result *ret)
+{
+	CLEANUP_RUNTIME struct runtime r = { 0 };
+	if (catalog_find(c, name, &r, NULL) >= 0 && !(ret->entry && is_from(&r, ret->entry)))
+		ret->remaining = xstrdup(r.origin);
+}
+
 int runtime_remove(const struct config *config, const char *name, enum remove_how how,
 		   struct remove_result *ret, struct err *err)
 {
 	CLEANUP_MAKING struct making m = MAKING_INIT;
 	CLEANUP(remove_result_release) struct remove_result found = { 0 };
+	CLEANUP_RUNTIME struct runtime runtime = { 0 };
 	struct gc_report ignored = { 0 };
-	int r = id_check(name, err);
+	int r = id_check_runtime(name, err);
 	if (r >= 0)
 		r = gc_sweep(config, &ignored, err); /* a dead run uses nothing */
 	if (r >= 0)
@@ -135,16 +165,19 @@ int runtime_remove(const struct config *config, const char *name, enum remove_ho
 	if (r < 0)
 		return r;
 	r = look(&m, &found, err);
+	if (r >= 0 && catalog_find(config, name, &runtime, NULL) >= 0)
+		look_at_lock(&runtime, &found);
 	if (r >= 0)
 		r = refuse_in_use(config, name, err);
 	if (r >= 0 && how == REMOVE_REALLY)
-		r = drop(config, &m, &found, err);
+		r = drop(config, &m, &runtime, &found, err);
 	else if (r >= 0)
 		measure(&found);
 	if ((r < 0 || how == REMOVE_DRY_RUN) && m.lock_fd >= 0 && m.act == MAKING_NOTHING)
 		making_done(&m);
 	if (r < 0)
 		return r;
+	look_beneath(config, name, &found);
 	*ret = found;
 	found = (struct remove_result){ 0 };
 	return 0;

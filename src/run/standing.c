@@ -18,20 +18,24 @@ static void set(struct runtime_state *s, enum health health, char *reason)
 	s->reason = reason;
 }
 
-void runtime_standing(const struct config *config, const struct runtime *r, struct standing *ret)
+void runtime_standing(const struct config *config, struct runtime *r, struct standing *ret)
 {
 	struct standing s = { 0 };
 	struct err err = { 0 };
 	/* One that can't be read says nothing of the runtime; the next check writes it anew. */
 	if (state_read(config, r->name, &s.state, &err) < 0)
 		set(&s.state, HEALTH_UNKNOWN, xstrdup(err.text));
-	int e = lock_read(r, &s.lock, &err);
-	if (e >= 0)
+	int found = runtime_find_root(config, r, &err);
+	int e = found > 0 ? lock_read(r, &s.lock, &err) : found;
+	if (found > 0 && e >= 0)
 		e = fingerprint_take(r, DEPTH_IDENTITY, NULL, &s.now, &err);
 	const char *identity = s.now.hex[DEPTH_IDENTITY];
 	const char *checked = s.state.fingerprint.hex[DEPTH_IDENTITY];
 	if (e < 0)
 		set(&s.state, HEALTH_BROKEN, xstrdup(err.text));
+	else if (!found)
+		set(&s.state, HEALTH_UNKNOWN,
+		    xasprintf("it is not unpacked yet; cupel runtime check %s does that", r->name));
 	else if (s.lock.exists && !str_eq(identity, s.lock.fingerprint.hex[DEPTH_IDENTITY]))
 		set(&s.state, HEALTH_DEGRADED,
 		    xasprintf(
@@ -43,13 +47,20 @@ void runtime_standing(const struct config *config, const struct runtime *r, stru
 	*ret = s;
 }
 
-int runtime_pin(const struct config *config, const struct runtime *r,
+int runtime_pin(const struct config *config, struct runtime *r,
 		const struct fingerprint_progress *progress, struct fingerprint *ret,
 		struct err *err)
 {
 	CLEANUP_RUNTIME_STATE struct runtime_state s = { 0 };
 	(void)state_read(config, r->name, &s, NULL);
-	int e = lock_write(r, progress, ret, err);
+	int e = runtime_unpack(config, r, err);
+	if (e >= 0)
+		e = lock_write(r, progress, ret, err);
+	if (e == -EACCES || e == -EROFS)
+		return err_wrap(
+			err,
+			"the lock of '%s' is not yours to write; put a copy of its entry into your own runtimes.d",
+			r->name);
 	if (e < 0 || s.health != HEALTH_DEGRADED)
 		return e;
 	set(&s, HEALTH_UNKNOWN,
@@ -69,9 +80,6 @@ static int remove_file(const char *path, struct err *err)
 /* The manifest first: a lock without one says that it is damaged, a manifest without a lock would say nothing. */
 int runtime_unpin(const struct runtime *r, struct err *err)
 {
-	CLEANUP_LOCK struct lock lock = { 0 };
-	struct err ignored;
-	(void)lock_read(r, &lock, &ignored); /* one that is damaged is to be removed too */
-	int e = lock.manifest ? remove_file(lock.manifest, err) : 0;
-	return e < 0 ? e : remove_file(r->lock, err);
+	lock_drop_manifests(r, NULL);
+	return remove_file(r->lock, err);
 }

@@ -105,8 +105,8 @@ static int not_found(const struct strv *dirs, const char *name, struct err *err)
 	for (size_t i = 0; i < names.n; i++)
 		str_addf(&known, "%s%s", i ? ", " : "", names.v[i]);
 	const char *nearest = str_nearest(name, (const char *const *)names.v, names.n);
-	return err_set(err, ERR_CALLER, ENOENT, "there is no runtime '%s'%s%s%s. This host has: %s",
-		       show_text(name, shown), nearest ? "; did you mean '" : "",
+	return err_set(err, ERR_CALLER, ENOENT, "there is no runtime '%s'%s%s%s This host has: %s",
+		       show_text(name, shown), nearest ? "; did you mean '" : ".",
 		       nearest ? nearest : "", nearest ? "'?" : "", str_text(&known));
 }
 
@@ -161,7 +161,8 @@ int catalog_read(const struct config *config, struct catalog *ret, struct err *e
 	c.v = xcalloc(names.n, sizeof *c.v);
 	for (size_t i = 0; i < names.n; i++) {
 		struct err why = { 0 };
-		if (find(config, &dirs, names.v[i], &c.v[c.n], &why) >= 0)
+		if (id_check_runtime(names.v[i], &why) >= 0 &&
+		    find(config, &dirs, names.v[i], &c.v[c.n], &why) >= 0)
 			c.n++;
 		else
 			add_fault(&c, &dirs, names.v[i], &why);

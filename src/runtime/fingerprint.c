@@ -30,8 +30,8 @@ const char *runtime_base(const struct runtime *r)
 	switch (r->kind) {
 	case RUNTIME_SYSTEM:
 		return r->root ? r->root : "/";
-	case RUNTIME_ROOTFS:
-		return r->root ? r->root : is_directory(r->prefix) ? r->prefix : NULL;
+	case RUNTIME_ROOTFS: /* of a squashfs file the file counts, also where it had to be unpacked */
+		return is_directory(r->prefix) ? r->prefix : NULL;
 	case RUNTIME_IMAGE:
 		return r->root;
 	default:

@@ -43,6 +43,8 @@ int fingerprint_identity(const struct runtime *r, const char *cache_dir, struct 
  * ctime, sha256 or link target), whose digest is in the lock. Written atomically. */
 int lock_write(const struct runtime *r, const struct fingerprint_progress *progress,
 	       struct fingerprint *ret, struct err *err);
+/* Removes the manifests beside its lock, all `but` the one of this path, or NULL. One that can't be removed stays and harms nobody. */
+void lock_drop_manifests(const struct runtime *r, const char *but);
 struct lock {
 	bool exists;
 	struct fingerprint fingerprint;

@@ -1,5 +1,6 @@
 /* The lock of a runtime: a small JSON file, and beside it the manifest that it names by digest. A manifest's name carries that
  * digest, so that a crash leaves the old pair or the new one. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -174,24 +175,39 @@ static int write_pair(const struct runtime *r, const struct snapshot *s, char **
 	return code;
 }
 
+static bool is_manifest_of(const char *name, const char *lock)
+{
+	size_t length = strlen(lock);
+	return str_starts(name, lock) && name[length] == '.' &&
+	       strspn(name + length + 1, "0123456789abcdef") == TAG_WIDTH &&
+	       str_eq(name + length + 1 + TAG_WIDTH, ".manifest");
+}
+
+/* By their names, since the lock that named them may be damaged or of another place. */
+void lock_drop_manifests(const struct runtime *r, const char *but)
+{
+	CLEANUP_FREE char *parent = path_parent(r->lock);
+	CLEANUP_DIR DIR *dir = opendir(parent);
+	for (const struct dirent *entry; dir && (entry = readdir(dir));)
+		if (is_manifest_of(entry->d_name, path_base(r->lock)) &&
+		    !(but && str_eq(entry->d_name, path_base(but))))
+			(void)unlinkat(dirfd(dir), entry->d_name, 0);
+}
+
 int lock_write(const struct runtime *r, const struct fingerprint_progress *progress,
 	       struct fingerprint *ret, struct err *err)
 {
 	CLEANUP_SNAPSHOT struct snapshot s = SNAPSHOT_INIT;
-	CLEANUP_LOCK struct lock before = { 0 };
 	CLEANUP_FREE char *manifest = NULL;
 
 	if (!r->lock)
 		return err_caller(err, "runtime '%s' has no place for a lock", r->name);
-	/* A damaged one is what is to be replaced. */
-	(void)lock_read(r, &before, NULL);
 	int code = snapshot_take(r, DEPTH_CONTENT, TREE_ALL, progress, &s, err);
 	if (code >= 0)
 		code = write_pair(r, &s, &manifest, err);
 	if (code < 0)
 		return code;
-	if (before.manifest && !str_eq(before.manifest, manifest))
-		(void)unlink(before.manifest);
+	lock_drop_manifests(r, manifest);
 	*ret = s.fingerprint;
 	return 0;
 }

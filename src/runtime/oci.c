@@ -216,6 +216,37 @@ int oci_unpacked(const struct config *config, const char *layout, char **ret_roo
 	return 0;
 }
 
+int oci_find(const struct config *config, const char *layout, char **ret_root, struct err *err)
+{
+	CLEANUP(cache_release) struct cache c = { .fd = -1, .lock_fd = -1 };
+	CLEANUP(oci_image_release) struct oci_image image = { 0 };
+	CLEANUP_FREE char *path = path_real(layout);
+	char digest[HASH_HEX] = "";
+	struct stat st = { 0 };
+	if (!path || stat(path, &st) < 0)
+		return err_set(err, ERR_CALLER, errno, "the image %s: %s", layout,
+			       strerrordesc_np(errno));
+	c.path = xasprintf("%s/cache/images", config->home);
+	c.fd = open(c.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (c.fd < 0)
+		return 0;
+	if (S_ISDIR(st.st_mode)) {
+		CLEANUP_FD int layout_fd = oci_source_open(path, c.fd, ARCHIVE_TEMP, err);
+		int r = layout_fd < 0 ? layout_fd : oci_pick(layout_fd, &image, err);
+		if (r < 0)
+			return r;
+		memcpy(digest, image.manifest.digest, HASH_HEX);
+	} else {
+		CLEANUP_FREE char *note = archive_note(path);
+		if (!note_read(&c, note, digest))
+			return 0;
+	}
+	if (!cache_has(&c, digest))
+		return 0;
+	*ret_root = xasprintf("%s/sha256-%s/root", c.path, digest);
+	return 1;
+}
+
 int oci_config_json(const struct config *config, const char *digest, json_t **ret, struct err *err)
 {
 	CLEANUP_FREE char *path =

@@ -19,6 +19,9 @@
  * -E2BIG, -EPERM, -ENOENT (caller): the image is at fault, and nothing is left of it. *ret_root is the caller's. */
 int oci_unpacked(const struct config *config, const char *layout, char **ret_root,
 		 char ret_digest[HASH_HEX], struct err *err);
+/* The same without unpacking and without writing anything: 1 if it is unpacked, 0 if it is not. What is in an archive is known only once
+ * it was unpacked. *ret_root is the caller's. */
+int oci_find(const struct config *config, const char *layout, char **ret_root, struct err *err);
 /* What the configuration of an unpacked image sets; names that no variable may have are left out. */
 int oci_config_env(const struct config *config, const char *digest, struct pairs *ret,
 		   struct err *err);

@@ -132,10 +132,3 @@ int runtime_argv(const struct runtime *r, const struct analysis *a, const char *
 	}
 	return script_argv(r, a, script_path, ret, err);
 }
-
-void runtime_shown(const struct runtime *r, struct strv *ret)
-{
-	for (size_t i = 0; i < r->shown.n; i++)
-		if (!strv_has(ret, r->shown.v[i].value))
-			strv_add(ret, r->shown.v[i].value);
-}

@@ -83,6 +83,10 @@ void runtime_release(struct runtime *r);
 /* Brings a runtime within reach of a box: what it is made of is there and readable, its image unpacked or mounted, its tree looked at.
  * Writes nothing but HOME/cache. A failure says what is broken and the remedy. */
 int runtime_open(const struct config *config, struct runtime *r, struct err *err);
+/* What its fingerprint needs to be there, without a box: an image is unpacked, unless it is already. */
+int runtime_unpack(const struct config *config, struct runtime *r, struct err *err);
+/* The same for whoever only asks: nothing is written. 0 if it is not unpacked yet, otherwise 1. */
+int runtime_find_root(const struct config *config, struct runtime *r, struct err *err);
 /* Is there such a program, as the box will see it: absolute, or found in the runtime's PATH? */
 bool runtime_has(const struct runtime *r, const char *program);
 /* The built-in one: the host's own /usr. */
@@ -93,5 +97,3 @@ void runtime_system(const struct config *config, struct runtime *ret);
  * executable. An interpreter the runtime lacks is an error that names the remedy. */
 int runtime_argv(const struct runtime *r, const struct analysis *a, const char *script_path,
 		 struct strv *ret, struct err *err);
-/* Which host paths a box of this runtime shows read-only beside the host's or its own /usr: prefix, a venv's base prefix, read_only. */
-void runtime_shown(const struct runtime *r, struct strv *ret);

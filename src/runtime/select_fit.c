@@ -29,12 +29,14 @@ const struct interpreter *select_interpreter(const struct runtime *r, const stru
 	return NULL;
 }
 
+/* Of what the entry says itself: the usual programs are named for every runtime. */
 static bool speaks(const struct runtime *r, enum language language)
 {
 	bool does = false;
 	for (size_t i = 0; !does && i < r->n_interpreters; i++)
-		does = language_find(r->interpreters[i].language) == language ||
-		       language_find(r->interpreters[i].extension) == language;
+		does = !r->interpreters[i].by_default &&
+		       (language_find(r->interpreters[i].language) == language ||
+			language_find(r->interpreters[i].extension) == language);
 	return does && language != LANGUAGE_OTHER;
 }
 

@@ -244,6 +244,8 @@ static void choose_last(const struct select_by *by, const struct script *s, cons
 			 by->default_runtime);
 	else
 		str_add(why, "the default; no other rule applies");
+	if (s->notebook.kernel)
+		str_addf(why, "; no runtime is known to have the kernel %s", s->notebook.kernel);
 	if (fits->homeless.n) {
 		str_add(why, "; no runtime provides ");
 		names_list(&fits->homeless, why);

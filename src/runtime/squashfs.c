@@ -36,13 +36,6 @@ static int open_file(const char *path, struct stat *ret_st, struct err *err)
 	return take_fd(&fd);
 }
 
-bool squashfs_is(const char *path)
-{
-	struct stat st = { 0 };
-	CLEANUP_FD int fd = open_file(path, &st, NULL);
-	return fd >= 0;
-}
-
 static int mount_device(const char *device, const char *path, struct err *err)
 {
 	unsigned attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;

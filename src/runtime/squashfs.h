@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "spec/config.h"
 
-bool squashfs_is(const char *path);
 /* A mount that is attached nowhere, read-only, nosuid, nodev; its loop device goes with the last reference to it. The caller owns the
  * descriptor. -ENODEV where the kernel has no squashfs. */
 int squashfs_mount(const char *path, const char *home, struct err *err);

@@ -60,13 +60,37 @@ static int take_image_env(const struct config *config, struct runtime *r, struct
 	return e;
 }
 
-int image_open(const struct config *config, struct runtime *r, struct err *err)
+static int unpack(const struct config *config, struct runtime *r, struct err *err)
 {
-	char digest[HASH_HEX];
-	int e = oci_unpacked(config, r->prefix, &r->root, digest, err);
+	char digest[HASH_HEX], *root = NULL;
+	int e = oci_unpacked(config, r->prefix, &root, digest, err);
 	if (e < 0)
 		return e;
+	free(r->root);
+	r->root = root;
+	free(r->digest);
 	r->digest = xstrdup(digest);
-	e = take_image_env(config, r, err);
+	return 0;
+}
+
+int runtime_unpack(const struct config *config, struct runtime *r, struct err *err)
+{
+	int e = r->kind == RUNTIME_IMAGE ? unpack(config, r, err) : 0;
+	return e < 0 ? err_wrap(err, "runtime '%s' (%s)", r->name, r->origin) : 0;
+}
+
+int runtime_find_root(const struct config *config, struct runtime *r, struct err *err)
+{
+	if (r->kind != RUNTIME_IMAGE || r->root)
+		return 1;
+	int e = oci_find(config, r->prefix, &r->root, err);
+	return e < 0 ? err_wrap(err, "runtime '%s' (%s)", r->name, r->origin) : e;
+}
+
+int image_open(const struct config *config, struct runtime *r, struct err *err)
+{
+	int e = unpack(config, r, err);
+	if (e >= 0)
+		e = take_image_env(config, r, err);
 	return e < 0 ? e : open_directory(r, err);
 }

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "spec/show.h"
 
 #define EPOCH_2020_MS 1577836800000ULL
@@ -22,44 +23,49 @@ static bool id_char_ok(char c)
 	       c == '.' || c == '_' || c == '-';
 }
 
-static int check(const char *id, size_t max, struct err *err)
+#define RUN_ID "run id"
+
+static int check(const char *what, const char *id, size_t max, struct err *err)
 {
 	char shown[SHOW_ROOM];
 	size_t length = strlen(id);
 
 	if (length == 0)
-		return err_caller(err,
-				  "the run id is empty; give 1 to %d of A-Z a-z 0-9 . _ -, or "
-				  "leave it out to have one generated",
-				  ID_MAX);
+		return err_caller(
+			err, "the %s is empty; give 1 to %d of A-Z a-z 0-9 . _ -%s", what, ID_MAX,
+			str_eq(what, RUN_ID) ? ", or leave it out to have one generated" : "");
 	if (length > max)
-		return err_caller(err,
-				  "the run id '%s' has %zu characters; at most %zu are allowed",
-				  show_text(id, shown), length, max);
+		return err_caller(err, "the %s '%s' has %zu characters; at most %zu are allowed",
+				  what, show_text(id, shown), length, max);
 	for (size_t i = 0; i < length; i++) {
 		if (!id_char_ok(id[i]))
 			return err_caller(err,
-					  "the run id '%s' has a character that is not allowed at "
+					  "the %s '%s' has a character that is not allowed at "
 					  "position %zu; use only A-Z a-z 0-9 . _ -",
-					  show_text(id, shown), i + 1);
+					  what, show_text(id, shown), i + 1);
 	}
 	if (strchr("._-", id[0]))
-		return err_caller(err, "the run id '%s' must begin with a letter or a digit",
+		return err_caller(err, "the %s '%s' must begin with a letter or a digit", what,
 				  show_text(id, shown));
 	if (strstr(id, ".."))
-		return err_caller(err, "the run id '%s' must not contain '..'; use a single dot",
+		return err_caller(err, "the %s '%s' must not contain '..'; use a single dot", what,
 				  show_text(id, shown));
 	return 0;
 }
 
 int id_check(const char *id, struct err *err)
 {
-	return check(id, ID_MAX, err);
+	return check(RUN_ID, id, ID_MAX, err);
+}
+
+int id_check_runtime(const char *name, struct err *err)
+{
+	return check("runtime's name", name, ID_MAX, err);
 }
 
 int id_check_group(const char *name, struct err *err)
 {
-	return check(name, ID_GROUP_MAX, err);
+	return check(RUN_ID, name, ID_GROUP_MAX, err);
 }
 
 static void write_base32(uint64_t value, char *digits, int count)

@@ -7,6 +7,8 @@
 
 /* 1 to 64 of A-Z a-z 0-9 . _ - , beginning with a letter or digit, without "..". */
 int id_check(const char *id, struct err *err);
+/* The same of the name of a runtime, in its own words. */
+int id_check_runtime(const char *name, struct err *err);
 /* The same for a name made of an id and a tag: at most ID_GROUP_MAX. */
 #define ID_GROUP_MAX (ID_MAX + 16)
 int id_check_group(const char *name, struct err *err);

@@ -121,9 +121,13 @@ void remove_print(const char *name, enum remove_how how, const struct remove_res
 	const char *verb = how == REMOVE_REALLY ? "removed" : "would remove";
 	if (r->entry)
 		printf("%s %s\n", verb, r->entry);
+	if (r->lock)
+		printf("%s %s and its manifest\n", verb, r->lock);
 	if (r->place)
-		printf("%s %s (%llu files, %s)\n", verb, r->place, (unsigned long long)r->files,
-		       num_print_size(r->bytes, size, sizeof(size)));
+		printf("%s %s (%llu file%s, %s)\n", verb, r->place, (unsigned long long)r->files,
+		       r->files == 1 ? "" : "s", num_print_size(r->bytes, size, sizeof(size)));
+	if (r->remaining)
+		printf("there is still a runtime %s: %s\n", name, r->remaining);
 	if (r->said) {
 		printf("to make %s again:", name);
 		print_command(r->said);
@@ -135,8 +139,9 @@ void remove_print(const char *name, enum remove_how how, const struct remove_res
 
 void remove_print_json(const char *name, enum remove_how how, const struct remove_result *r)
 {
-	print_value(json_pack("{s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:O?}", "name", name, "removed",
+	print_value(json_pack("{s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:O?}", "name", name, "removed",
 			      how == REMOVE_REALLY, "entry", json_text(r->entry), "entry_text",
-			      json_text(r->entry_text), "place", json_text(r->place), "files",
+			      json_text(r->entry_text), "lock", json_text(r->lock), "remaining",
+			      json_text(r->remaining), "place", json_text(r->place), "files",
 			      json_u64(r->files), "bytes", json_u64(r->bytes), "command", r->said));
 }

@@ -124,6 +124,16 @@ void runs_print(const json_t *runs)
 	}
 }
 
+/* Which one, and which rule chose it. */
+static void print_runtime(const json_t *runtime)
+{
+	const json_t *selection = json_object_get(runtime, "selection");
+	CLEANUP_FREE char *why = str_visible(text_of(selection, "why", ""));
+	if (runtime)
+		printf("runtime  %s (by %s%s%s)\n", text_of(runtime, "name", "?"),
+		       text_of(runtime, "rule", "?"), *why ? ": " : "", why);
+}
+
 int run_print(const struct config *c, const char *id, struct err *err)
 {
 	static const char *const files[] = { "analysis.json", "plan.json",    "receipt.json",
@@ -135,7 +145,9 @@ int run_print(const struct config *c, const char *id, struct err *err)
 	if (r < 0)
 		return r;
 	const char *directory = text_of(run, "directory", "");
+	const char *title = "files";
 	printf("run      %s\nstate    %s\n", id, text_of(run, "state", "?"));
+	print_runtime(json_object_get(run, "runtime"));
 	if (json_object_get(run, "cause"))
 		printf("cause    %s (exit status %lld)\nnotes    %s\nstarted  %s\nended    %s\n",
 		       text_of(run, "cause", ""),
@@ -144,8 +156,10 @@ int run_print(const struct config *c, const char *id, struct err *err)
 		       text_of(run, "ended", "-"));
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		CLEANUP_FREE char *path = path_join(directory, files[i]);
-		if (access(path, F_OK) == 0)
-			printf("%s%s\n", i ? "         " : "files    ", path);
+		if (access(path, F_OK) < 0)
+			continue;
+		printf("%-8s %s\n", title, path);
+		title = "";
 	}
 	return 0;
 }

@@ -81,6 +81,12 @@ static json_t *install_json(const struct runtime *r)
 	return json_text(str_text(&command));
 }
 
+/* The entry's own word for its place. */
+static bool has_root(const struct runtime *r)
+{
+	return r->kind == RUNTIME_ROOTFS || r->kind == RUNTIME_IMAGE;
+}
+
 json_t *runtime_json(const struct runtime *r, const struct standing *s,
 		     const struct strv *overrides)
 {
@@ -91,8 +97,8 @@ json_t *runtime_json(const struct runtime *r, const struct standing *s,
 	} more[] = {
 		{ "overrides", strv_json(overrides) },
 		{ "from_project", json_boolean(r->from_project) },
-		{ "prefix", json_text(r->prefix) },
-		{ "root", json_text(r->root) },
+		{ "prefix", json_text(has_root(r) ? NULL : r->prefix) },
+		{ "root", json_text(has_root(r) ? r->prefix : NULL) },
 		{ "path", json_text(r->path) },
 		{ "interpreters", interpreters_json(r) },
 		{ "env", env_json(&r->env) },

@@ -132,10 +132,13 @@ static void interpreter_lines(const json_t *interpreters)
 	json_array_foreach(interpreters, i, in)
 	{
 		CLEANUP_STR struct str text = { 0 };
-		str_addf(&text, "%-5s", text_of(in, "extension"));
+		str_addf(&text, "%-6s", text_of(in, "extension"));
 		json_array_foreach(json_object_get(in, "argv"), k, word)
 		{
-			str_addf(&text, " %s", json_string_value(word));
+			const char *all = json_string_value(word);
+			size_t first =
+				strcspn(all, "\n"); /* of a program that stands in the entry */
+			str_addf(&text, " %.*s%s", (int)first, all, all[first] ? " ..." : "");
 		}
 		line(i ? "" : "interpreters", str_text(&text));
 	}

@@ -559,6 +559,42 @@ def test_what_cupel_did_not_make_stays(maker):
 
 
 @pytest.mark.parametrize("who", ["root"])
+def test_the_line_that_tells_why_is_shown(maker):
+    """apt names the package, and mmdebstrap then says that it failed."""
+    tool = maker.tmp / "tool"
+    tool.write_text("#!/bin/sh\necho 'an Error on the way'; echo 'E: no package x'; echo 'E: failed to run'; exit 25\n")
+    tool.chmod(0o755)
+    maker.caller.own(tool)
+    status, _, err = maker.do("create", "x", "--kind", "venv", "--python", str(tool))
+    assert status == 125 and "status 25: E: no package x; all it said" in err, err
+    assert (maker.home / "runtimes/x/create.log").read_text().endswith("E: failed to run\n")
+    shutil.rmtree(maker.home / "runtimes/x")
+
+
+def test_remove_takes_the_lock_along_and_says_what_stays(maker):
+    entry = maker.entry("base")
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    entry.write_text("name: base\nkind: system\n", encoding="utf-8")
+    maker.caller.own(entry)
+    status, _, err = maker.do("lock", "base")
+    assert status == 0, err
+    assert sorted(path.suffix for path in entry.parent.glob("base.*")) == [".lock", ".manifest", ".yaml"]
+    stale = entry.parent / f"base.lock.{16 * '0'}.manifest"  # of a lock that is of another place now
+    stale.touch()
+    other = entry.parent / "base.lock.mine.manifest"
+    other.touch()
+    for path in (stale, other):
+        maker.caller.own(path)
+    assert maker.do("lock", "base")[0] == 0 and not stale.exists()
+    other.unlink()
+    status, out, _ = maker.do("remove", "base", "--json")
+    removed = json.loads(out)
+    assert (status, removed["lock"], removed["remaining"]) == (0, str(entry.with_suffix(".lock")), "built-in")
+    assert not list(entry.parent.glob("base.*"))
+    # A lock that stayed would refuse every run of whatever gets the name next.
+    assert maker.caller.run("-r", "base", "--", "true").cause == "ok"
+
+
 def test_nothing_is_removed_under_a_run(maker):
     maker.entries.mkdir(parents=True, exist_ok=True)
     maker.entry("base").write_text("name: base\nkind: system\n", encoding="utf-8")
@@ -589,13 +625,15 @@ def test_every_option_is_in_the_manual_and_no_other(maker):
     (["create", "x"], "--kind venv|rootfs|conda|image"),
     (["create", "x", "--kind", "tree"], "no kind 'tree'"),
     (["create", "x", "--kind", "system"], "nothing to make"),
-    (["create", "../x", "--kind", "venv"], "name"),
     (["create", "x", "y", "--kind", "venv"], "usage"),
     (["create", "x", "--kind", "venv", "--layout", "y"], "--layout is not for --kind venv"),
     (["create", "x", "--kind", "image"], "--layout PATH"),
     (["create", "x", "--kind", "conda"], "--file FILE"),
     (["create", "x", "--kind", "rootfs", "--packages", "a,--option"], "not a package's name"),
     (["create", "x", "--kind", "venv", "--requirement", "y"], "did you mean --requirements"),
+    (["create", "x", "--kind", "venv", "--requirements", "nowhere.txt"], "--requirements nowhere.txt: No such file"),
+    (["create", "x", "--kind", "venv", "--wheels", "nowhere"], "--wheels nowhere: No such file"),
+    (["create", "../x", "--kind", "venv"], "the runtime's name '../x'"),
     (["remove"], "usage: cupel runtime remove NAME"),
     (["remove", "../x"], "../x"),
 ])

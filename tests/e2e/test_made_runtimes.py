@@ -178,6 +178,8 @@ def test_an_image_is_a_root_of_its_own(place):
     for path in (place.tmp / "layout").rglob("*"):
         place.caller.own(path)
     place.create("small", "--kind", "image", "--layout", layout.path)
+    status, report = place.runtime("check", "small")  # it has no Python, which nobody said it must
+    assert (status, report["health"]) == (1, "unknown") and "checks" in report["reason"], report
     result = place.caller.run("-r", "small", "--", "sh", "-c",
                               "cat /etc/motd; ls /etc/gone /usr/bin/python3; echo $COLOUR; echo made > out/made")
     assert result.stdout == "from the image\nblue green\n", result.stderr
@@ -185,6 +187,36 @@ def test_an_image_is_a_root_of_its_own(place):
     assert (result.run_dir / "outputs/out/made").read_text() == "made\n"
     analysis = json.loads((result.run_dir / "analysis.json").read_text())
     assert analysis["runtime"]["kind"] == "image"
+
+
+def test_an_image_is_checked_locked_and_found_spoiled(place):
+    """It is known by what it was unpacked to, and until then not at all."""
+    layout = oci.Layout(place.tmp / "layout", image_layers(), config={"Env": ["PATH=/bin"]})
+    for path in (place.tmp / "layout").rglob("*"):
+        place.caller.own(path)
+    entries = place.caller.base / "runtimes.d"
+    entries.mkdir(exist_ok=True)
+    entry = place.caller.own(entries) / "byhand.yaml"
+    entry.write_text(f"name: byhand\nkind: image\nroot: {layout.path}\n"
+                     "checks: [{run: {name: motd, command: [cat, /etc/motd], expect: from the image}}]\n")
+    place.caller.own(entry)
+    shutil.rmtree(place.caller.home / "cache/images", ignore_errors=True)
+    _, shown = place.runtime("show", "byhand")
+    assert shown["health"] == "unknown" and "unpacked" in shown["reason"]
+    assert not (place.caller.home / "cache/images").exists()  # whoever only asks unpacks nothing
+    status, report = place.runtime("check", "byhand")
+    assert (status, report["health"]) == (0, "healthy"), report
+    assert place.runtime("lock", "byhand")[0] == 0
+    _, shown = place.runtime("show", "byhand")
+    assert (shown["health"], shown["locked"]) == ("healthy", True) and shown["fingerprint"]["identity"]
+    assert place.caller.run("-r", "byhand", "--", "cat", "/etc/motd").stdout == "from the image\n"
+    next((place.caller.home / "cache/images").glob("sha256-*/root/etc/motd")).write_text("spoiled\n")
+    status, report = place.runtime("check", "byhand")
+    assert status == 1 and named(report) == ["etc/motd"]
+    result = place.caller.run("-r", "byhand", "--", "cat", "/etc/motd")
+    assert (result.status, result.cause) == (125, "runtime-broken"), result.stderr
+    for path in (place.caller.home / "cache/images", place.caller.home / "runtimes/byhand", entries):
+        shutil.rmtree(path)
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["directory", "squashfs"])

@@ -136,6 +136,7 @@ def test_list_without_any_run(fresh):
 def test_show(cupel, done):
     status, out, _ = cupel.call(cupel.binary, "show", done.run_dir.name)
     assert status == 0 and "exit status 5" in out
+    assert "runtime  base (by default: " in out
     for name in FILES:
         assert f"{done.run_dir}/{name}" in out
     _, out, _ = cupel.call(cupel.binary, "show", "--json", done.run_dir.name)
@@ -244,3 +245,11 @@ def test_many_at_once_all_end_well(cupel):
     assert [process.wait(120) for process, _ in started] == [0] * len(started)
     for _, run_id in started:
         assert leftovers.assert_chain(cupel.run_dir(run_id))[-1] == "verdict"
+
+
+def test_an_answer_that_could_not_be_written_is_an_error(cupel, done):
+    for words in (["list"], ["show", "--json", done.run_dir.name], ["version"], ["--help"], ["config"]):
+        with open("/dev/full", "wb") as full, cupel.popen(cupel.binary, *words, stdout=full,
+                                                          stderr=subprocess.PIPE) as process:
+            assert process.wait(60) == 125 and b"No space left on device" in process.stderr.read()
+        assert cupel.call(cupel.binary, *words)[0] == 0

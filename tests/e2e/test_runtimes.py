@@ -341,6 +341,18 @@ def test_a_squashfs_file_is_a_root_too(cupel, catalog):
         assert not list(cache.glob(".*"))
 
 
+def test_a_squashfs_file_is_what_its_lock_says_however_it_is_brought_in(cupel, catalog):
+    """Mounted or unpacked, the file is what is locked and what is looked at before a run."""
+    file = squashfs(catalog, "packed")
+    status, _, err = cupel.call(cupel.binary, "runtime", "lock", "packed")
+    assert status == 0, err
+    assert cupel.run("-r", "packed", "--", "sh", "-c", ":").cause == "ok"
+    with open(file, "r+b") as opened:  # the modification time in the superblock, which nothing else depends on
+        opened.seek(8)
+        opened.write(b"\1")
+    assert cupel.run("-r", "packed", "--", "sh", "-c", ":").cause == "runtime-broken"
+
+
 def test_no_loop_device_outlives_a_killed_keeper(root):
     catalog = Catalog(root)
     try:

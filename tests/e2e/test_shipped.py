@@ -146,3 +146,44 @@ print(book.cells[1].outputs[0].data["text/plain"], book.cells[2].outputs[0].text
 """, encoding="utf-8")
     result = shipped.run("-r", "notebook", shipped.own(script))
     assert (result.cause, result.stdout) == ("ok", "5050 10100\n"), result.log("stderr.log").decode()
+
+
+def test_a_notebook_is_run_as_it_is(shipped):
+    """The straight line through the reciprocals: Bates and Watts, 1988, say 195.8 and 0.0484."""
+    need("python3-nbclient", "python3-ipykernel", "python3-numpy", "python3-matplotlib")
+    result = shipped.run(shipped.base / "examples/notebook/analysis.yaml")
+    assert result.cause == "ok", result.stderr + result.log("stderr.log").decode()
+    assert result.stdout == "12\nvmax 195.8 km 0.0484\n"
+    chosen = json.loads((result.run_dir / "analysis.json").read_text())["runtime"]["selection"]
+    assert (chosen["name"], chosen["rule"]) == ("notebook", "kernelspec")
+    book = json.loads((result.run_dir / "outputs/out/line.ipynb").read_text())
+    assert book["cells"][2]["outputs"][0]["text"] == ["vmax 195.8 km 0.0484\n"]
+    assert (result.run_dir / "outputs/out/figure.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_a_cell_that_fails_ends_the_notebook_and_is_kept(shipped):
+    """A notebook that names no kernel goes by its ending; what was run up to the mistake is an output."""
+    need("python3-nbclient", "python3-ipykernel")
+    book = shipped.dir / "wrong.ipynb"
+    cells = [{"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
+             for text in ("print(6 * 7)", "1 / 0", "print('not reached')")]
+    book.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}),
+                    encoding="utf-8")
+    result = shipped.run(shipped.own(book))
+    assert (result.cause, result.status, result.stdout) == ("exit", 1, "42\n")
+    said = result.log("stderr.log").decode()
+    assert "ZeroDivisionError: division by zero" in said and "\x1b" not in said
+    kept = json.loads((result.run_dir / "outputs/out/wrong.ipynb").read_text())
+    assert kept["cells"][0]["outputs"][0]["text"] == ["42\n"] and not kept["cells"][2]["outputs"]
+
+
+def test_a_kernel_that_nobody_has_is_said(shipped):
+    """That Rscript is on the host does not make a kernel of it."""
+    book = shipped.dir / "r.ipynb"
+    book.write_text(json.dumps({"cells": [], "nbformat": 4, "nbformat_minor": 4,
+                                "metadata": {"kernelspec": {"name": "ir", "language": "R"}}}), encoding="utf-8")
+    status, out, err = shipped.call(shipped.binary, "runtime", "suggest", "--json", shipped.own(book))
+    assert status == 0, err
+    told = json.loads(out)
+    assert (told["name"], told["rule"]) == ("notebook", "extension"), told
+    assert "no runtime is known to have the kernel ir" in told["why"]

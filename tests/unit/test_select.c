@@ -443,8 +443,10 @@ static void notebooks_choose(void **state)
 		  NOTEBOOK("{\"name\": \"single-cell\", \"language\": \"python\"}", ""),
 		  "single-cell", RULE_KERNELSPEC);
 	/* Nobody has a kernel for it: the ending is left. */
-	is_chosen("/d/a.ipynb", NOTEBOOK("{\"name\": \"julia-1.9\", \"language\": \"julia\"}", ""),
-		  "notebook", RULE_EXTENSION);
+	CLEANUP_SELECTION struct selection other = chosen(
+		"/d/a.ipynb", NOTEBOOK("{\"name\": \"julia-1.9\", \"language\": \"julia\"}", ""),
+		"notebook", RULE_EXTENSION);
+	assert_non_null(strstr(other.why, "no runtime is known to have the kernel julia-1.9"));
 	is_chosen("/d/a.ipynb", NOTEBOOK("{\"name\": 3, \"language\": []}", ""), "notebook",
 		  RULE_EXTENSION);
 	is_chosen("/d/a.ipynb", NOTEBOOK("null", ""), "notebook", RULE_EXTENSION);

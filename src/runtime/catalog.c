@@ -38,6 +38,15 @@ static bool is_project(const struct config *c, const struct strv *dirs, size_t i
 	return c->has_project_runtimes && i == dirs->n - 1;
 }
 
+/* The first directory is the shipped one: what is there is not for its users to write beside. */
+static void move_lock(const struct config *c, size_t i, struct runtime *r)
+{
+	if (i > 0)
+		return;
+	free(r->lock);
+	r->lock = xasprintf("%s/runtimes/%s/%s.lock", c->home, r->name, r->name);
+}
+
 /* 1 if there is such a file and it was read, 0 if there is none. */
 static int file_read(const char *directory, const char *name, bool from_project,
 		     struct runtime *ret, struct err *err)
@@ -117,6 +126,8 @@ static int find(const struct config *config, const struct strv *dirs, const char
 		return not_found(dirs, name, err);
 	for (size_t i = dirs->n; i-- > 0;) {
 		int r = file_read(dirs->v[i], name, is_project(config, dirs, i), ret, err);
+		if (r > 0)
+			move_lock(config, i, ret);
 		if (r != 0)
 			return r < 0 ? r : 0;
 	}

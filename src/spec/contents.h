@@ -38,7 +38,7 @@ void contents_begin(struct contents_reader *r, const char *home);
 void contents_end(struct contents_reader *r);
 #define CLEANUP_CONTENTS_READER CLEANUP(contents_end)
 
-/* What is at `path` now; links in it are followed, links below it are not. */
+/* What is at `path` now, which is a real one; links below it are not followed. */
 int contents_read(struct contents_reader *r, const char *path, struct contents *ret,
 		  struct err *err);
 /* Is it still what it was? Only tuples are looked at while they are the same and prove it. False too where that can't be said. */

@@ -97,7 +97,7 @@ static void an_old_file_is_read_once(void **state)
 	for (int i = 0; i < 2; i++) {
 		CLEANUP_CONTENTS_READER struct contents_reader reader = { .cache_fd = -1 };
 		contents_begin(&reader, p->path);
-		assert_int_equal(contents_read(&reader, "/etc/os-release", &c, &err), 0);
+		assert_int_equal(contents_read(&reader, "/usr/lib/os-release", &c, &err), 0);
 		n = reader.bytes_read;
 		assert_int_equal(n, i == 0 ? c.bytes : 0);
 		assert_int_equal(strlen(c.sha256), HASH_HEX - 1);
@@ -112,7 +112,7 @@ static void an_old_file_is_read_once(void **state)
 	CLEANUP_CONTENTS_READER struct contents_reader reader = { .cache_fd = -1 };
 	struct contents again = { 0 };
 	contents_begin(&reader, p->path);
-	assert_int_equal(contents_read(&reader, "/etc/os-release", &again, &err), 0);
+	assert_int_equal(contents_read(&reader, "/usr/lib/os-release", &again, &err), 0);
 	assert_int_equal(reader.bytes_read, again.bytes);
 	assert_string_equal(again.sha256, c.sha256);
 }

@@ -17,30 +17,37 @@ void rerun_release(struct rerun *r)
 	r->record = r->verdict = NULL;
 }
 
-int rerun_read(const struct config *config, const char *id, struct rerun *ret, struct err *err)
+static int read_record(const struct config *config, const char *id, struct rerun *r,
+		       struct err *err)
 {
-	CLEANUP_RERUN struct rerun r = { 0 };
 	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", config->home, id);
 	CLEANUP_FREE char *origin = xasprintf("run %s", id);
-	int e = id_check(id, err);
-	if (e < 0)
-		return e;
 	CLEANUP_FD int dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (dir_fd < 0)
 		return err_set(err, ERR_CALLER, ENOENT,
 			       "there is no run '%s' in %s/runs; `cupel list` shows them", id,
 			       config->home);
-	if (json_read_file(dir_fd, "verdict.json", RECORD_MAX, &r.verdict, NULL) < 0)
+	if (json_read_file(dir_fd, "verdict.json", RECORD_MAX, &r->verdict, NULL) < 0)
 		return err_set(err, ERR_CALLER, EBUSY,
 			       "the run '%s' has not ended: it has no verdict yet", id);
-	e = json_read_file(dir_fd, "analysis.json", RECORD_MAX, &r.record, err);
+	int e = json_read_file(dir_fd, "analysis.json", RECORD_MAX, &r->record, err);
 	if (e >= 0)
-		e = analysis_from_json(r.record, origin, &r.analysis, err);
-	if (e < 0)
-		return err_wrap(err, "the run '%s' can't be run again", id);
+		e = analysis_from_json(r->record, origin, &r->analysis, err);
+	return e < 0 ? err_wrap(err, "the run '%s' can't be run again", id) : 0;
+}
+
+int rerun_read(const struct config *config, const char *id, struct rerun *ret, struct err *err)
+{
+	struct rerun r = { 0 };
+	int e = id_check(id, err);
+	if (e >= 0)
+		e = read_record(config, id, &r, err);
+	if (e < 0) {
+		rerun_release(&r);
+		return e;
+	}
 	r.analysis.rerun_of = xstrdup(id);
 	*ret = r;
-	r = (struct rerun){ 0 };
 	return 0;
 }
 

@@ -1,5 +1,4 @@
 /* Two JSON documents key by key. */
-#include <math.h>
 #include <string.h>
 
 #include "view/compare.h"
@@ -95,11 +94,15 @@ static bool same(struct json_walk *w, const json_t *a, const json_t *b)
 
 static json_t *load(FILE *file)
 {
-	CLEANUP_FREE char *text = xmalloc(DOCUMENT_MAX + 1);
-	size_t n = fread(text, 1, DOCUMENT_MAX + 1, file);
-	return n > DOCUMENT_MAX
-		       ? NULL
-		       : json_loadb(text, n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+	CLEANUP_STR struct str text = { 0 };
+	char block[16384];
+	for (size_t n; (n = fread(block, 1, sizeof block, file)) > 0;) {
+		if (text.length + n > DOCUMENT_MAX)
+			return NULL;
+		str_add_n(&text, block, n);
+	}
+	return json_loadb(str_text(&text), text.length, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES,
+			  NULL);
 }
 
 enum compared compare_json(struct compare_files *f)

@@ -193,11 +193,15 @@ static int outputs_json(const struct side *a, const struct side *b,
 			const struct tolerance *tolerance, json_t **ret, struct err *err)
 {
 	struct compare_side of_a = { a->dir_fd, a->id }, of_b = { b->dir_fd, b->id };
-	int r = compare_outputs(&of_a, &of_b, tolerance, ret, err);
-	if (r != -ENOENT)
-		return r;
-	*ret = json_null();
-	return 0;
+	struct err why = { 0 };
+	int r = compare_outputs(&of_a, &of_b, tolerance, ret, &why);
+	if (r == -ENOENT) {
+		*ret = json_null();
+		return 0;
+	}
+	if (r < 0)
+		*err = why;
+	return r;
 }
 
 int diff_json(const struct config *c, const char *a, const char *b,

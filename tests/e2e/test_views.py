@@ -218,7 +218,7 @@ def test_list_running(cupel):
 def test_contents_are_recorded(cupel):
     data = cupel.dir / "in.csv"
     data.write_text("a,b\n1,2\n", encoding="utf-8")
-    tree = cupel.dir / "tree"
+    tree = cupel.dir / "shown"
     tree.mkdir(exist_ok=True)
     (tree / "x").write_text("x", encoding="utf-8")
     script = cupel.dir / "s.sh"

@@ -13,6 +13,24 @@
 
 #define KEEP_TEMP FS_TEMP_PREFIX "work"
 
+/* The first thing shown to the analysis that is no longer what was recorded, or NULL. */
+static const char *changed_input(const struct keeper_request *q)
+{
+	const struct analysis *a = q->analysis;
+	CLEANUP_CONTENTS_READER struct contents_reader reader = { .cache_fd = -1 };
+	if (!a->code.n && !a->n_inputs)
+		return NULL;
+	contents_begin(&reader, q->config->home);
+	for (size_t i = 0; a->code_contents && i < a->code.n; i++)
+		if (!contents_holds(&reader, a->code.v[i], &a->code_contents[i]))
+			return a->code.v[i];
+	for (size_t i = 0; i < a->n_inputs; i++)
+		if (a->inputs[i].contents.kind &&
+		    !contents_holds(&reader, a->inputs[i].path, &a->inputs[i].contents))
+			return a->inputs[i].path;
+	return NULL;
+}
+
 void keeper_read_end(struct keeper_state *s)
 {
 	struct keeping *k = &s->k;
@@ -34,6 +52,8 @@ void keeper_read_end(struct keeper_state *s)
 			k->ending.log_errno = -r;
 		k->ending.log_dropped[i] = k->streams[i].dropped_bytes;
 	}
+	if (k->started_ns)
+		k->ending.input_changed = changed_input(k->q);
 	(void)record_event(&k->record, "ended", describe_end(k), NULL);
 	FAULT_PHASE("end-recorded");
 }

@@ -142,6 +142,8 @@ json_t *describe_verdict(const struct keeping *k, const struct verdict *v,
 		json_object_set_new(o, "quest", json_text(k->q->analysis->quest));
 	if (k->q->analysis->name)
 		json_object_set_new(o, "name", json_text(k->q->analysis->name));
+	if (k->ending.input_changed)
+		json_object_set_new(o, "input_changed", json_text(k->ending.input_changed));
 	json_object_set_new(o, "timings_usec", stages_json(&k->stages));
 	set_time(o, "accepted", times->accepted_real_ns);
 	set_time(o, "started", times->started_real_ns);

@@ -29,6 +29,7 @@ const char *cause_name(enum cause cause)
 		[CAUSE_LOST] = "lost",
 		[CAUSE_SETUP] = "setup",
 		[CAUSE_RUNTIME_BROKEN] = "runtime-broken",
+		[CAUSE_INPUT_CHANGED] = "input-changed",
 	};
 	return names[cause];
 }
@@ -255,6 +256,13 @@ static void decide_success(const struct ending *e, struct verdict *v)
 		note(v,
 		     "The analysis ended with status 0, but the required output '%s' is not there.",
 		     e->output_missing);
+	} else if (e->input_changed) {
+		v->cause = CAUSE_INPUT_CHANGED;
+		v->exit_status = 1;
+		note(v,
+		     "The analysis ended with status 0, but '%.300s' changed while it ran, so nothing says what it read. Run it again when nobody "
+		     "writes there, or on a copy.",
+		     e->input_changed);
 	} else {
 		v->cause = CAUSE_OK;
 		note(v, "The analysis succeeded in %s", time_text(e->wall_ns));
@@ -281,6 +289,8 @@ static void add_remarks(const struct ending *e, struct verdict *v)
 	if (e->outputs_refused)
 		note(v, " %llu entries below the outputs were refused: see outputs.json.",
 		     (unsigned long long)e->outputs_refused);
+	if (e->input_changed && v->cause != CAUSE_INPUT_CHANGED)
+		note(v, " Its input '%.300s' changed while it ran.", e->input_changed);
 	if (e->drift)
 		note(v, " It ran in a runtime that can't be relied on, as was allowed: %s.",
 		     e->drift);

@@ -25,6 +25,7 @@ enum cause {
 	CAUSE_LOST,
 	CAUSE_SETUP,
 	CAUSE_RUNTIME_BROKEN,
+	CAUSE_INPUT_CHANGED,
 	CAUSE_COUNT_
 };
 const char *cause_name(enum cause cause);
@@ -68,6 +69,8 @@ struct ending {
 	const char *output_missing; /* pattern or NULL */
 	const char *output_damaged; /* path or NULL: the disk below lost it */
 	uint64_t outputs_refused;
+	const char
+		*input_changed; /* path or NULL: what was shown is not what it was at the start */
 	struct limits limits;
 	const char *program; /* argv[0] */
 	const char *

@@ -230,11 +230,37 @@ static int check_policy(const struct config *c, const struct analysis *a, struct
 		"have to say 'policy: {allow_drift: true}' in its cupel.yaml");
 }
 
+/* What is shown, as it is now: recorded, and looked at again when the run is over. */
+static int read_contents(const struct config *c, struct analysis *a, struct err *err)
+{
+	CLEANUP_CONTENTS_READER struct contents_reader reader = { .cache_fd = -1 };
+	if (!a->code.n && !a->n_inputs)
+		return 0;
+	contents_begin(&reader, c->home);
+	free(a->code_contents);
+	a->code_contents = a->code.n ? xcalloc(a->code.n, sizeof *a->code_contents) : NULL;
+	int r = 0;
+	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
+		r = contents_read(&reader, a->code.v[i], &a->code_contents[i], err);
+	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
+		r = contents_read(&reader, a->inputs[i].path, &a->inputs[i].contents, err);
+	return r;
+}
+
 int run_resolve(const struct config *config, struct analysis *analysis, struct resolved *ret,
 		struct err *err)
 {
+	struct resolved resolved = { 0 };
 	int r = check_policy(config, analysis, err);
-	return r < 0 ? r : run_resolve_how(config, analysis, ACTIVATION_RUN, ret, err);
+	if (r >= 0)
+		r = run_resolve_how(config, analysis, ACTIVATION_RUN, &resolved, err);
+	if (r >= 0)
+		r = read_contents(config, analysis, err);
+	if (r < 0)
+		resolved_release(&resolved);
+	else
+		*ret = resolved;
+	return r;
 }
 
 int run_foresee(const struct config *config, struct analysis *analysis, struct resolved *ret,

@@ -64,6 +64,8 @@ void analysis_release(struct analysis *a)
 	free(a->runtime);
 	free(a->runtime_origin);
 	free(a->profile);
+	free(a->rerun_of);
+	free(a->code_contents);
 	strv_release(&a->code);
 	strv_release(&a->args);
 	strv_release(&a->command);

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "spec/contents.h"
 #include "spec/limits.h"
 
 #define ANALYSIS_FILE_MAX    (1024 * 1024)
@@ -31,9 +32,10 @@ void pairs_release(struct pairs *pairs);
 
 /* A file or directory the analysis may read: shown read-only at data/NAME. */
 struct input {
-	char *path;   /* owned; absolute after resolution */
-	char *name;   /* owned */
-	char *origin; /* owned; "file:line:column" or the option, for messages */
+	char *path;               /* owned; absolute after resolution */
+	char *name;               /* owned */
+	char *origin;             /* owned; "file:line:column" or the option, for messages */
+	struct contents contents; /* once a run was resolved */
 };
 
 struct output {
@@ -57,7 +59,9 @@ struct analysis {
 	char *profile;        /* owned or NULL: the configured default */
 	struct strv
 		code; /* the script first, then files it needs: absolute host paths, shown at code/NAME */
-	struct strv args; /* arguments of the script */
+	struct contents
+		*code_contents; /* owned or NULL; of each of code, once a run was resolved */
+	struct strv args;       /* arguments of the script */
 	struct strv
 		command; /* argv instead of code; a string in the file becomes /bin/sh -c STRING */
 	struct input *inputs; /* owned */
@@ -74,6 +78,7 @@ struct analysis {
 	int warn_signal;           /* 0: none; default SIGUSR1 when limits.warn is said */
 	struct strv allow_missing; /* layer names */
 	bool allow_drift;          /* run even in a runtime that is degraded or broken */
+	char *rerun_of; /* owned or NULL; the id of the run whose record this was read from */
 };
 
 void analysis_release(struct analysis *a);

@@ -41,10 +41,23 @@ static void set_text(json_t *o, const char *key, const char *text)
 static json_t *inputs_json(const struct analysis *a)
 {
 	json_t *array = json_array();
-	for (size_t i = 0; i < a->n_inputs; i++)
-		json_array_append_new(array,
-				      json_pack("{s:o,s:o}", "path", json_text(a->inputs[i].path),
-						"name", json_text(a->inputs[i].name)));
+	for (size_t i = 0; i < a->n_inputs; i++) {
+		json_t *o = json_pack("{s:o,s:o}", "path", json_text(a->inputs[i].path), "name",
+				      json_text(a->inputs[i].name));
+		contents_to_json(&a->inputs[i].contents, o);
+		json_array_append_new(array, o);
+	}
+	return array;
+}
+
+static json_t *code_json(const struct analysis *a)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < a->code.n; i++) {
+		json_t *o = json_pack("{s:o}", "path", json_text(a->code.v[i]));
+		contents_to_json(&a->code_contents[i], o);
+		json_array_append_new(array, o);
+	}
 	return array;
 }
 
@@ -70,8 +83,11 @@ json_t *analysis_json(const struct analysis *a)
 	set_text(o, "name", a->name);
 	set_text(o, "quest", a->quest);
 	set_text(o, "profile", a->profile);
+	set_text(o, "rerun_of", a->rerun_of);
 	if (a->code.n)
 		json_object_set_new(o, "code", strv_json(&a->code));
+	if (a->code_contents)
+		json_object_set_new(o, "code_contents", code_json(a));
 	if (a->args.n)
 		json_object_set_new(o, "args", strv_json(&a->args));
 	if (a->command.n)

@@ -12,12 +12,33 @@
 
 #define RECORD_MAX (8 << 20)
 
-static bool is_alive(const struct config *c, const char *id)
+bool run_is_alive(const struct config *c, const char *id, pid_t *ret_keeper)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	CLEANUP_FREE char *path = xasprintf("%s/active/%s", c->home, id);
 	CLEANUP_FD int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	return fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	bool alive = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	if (alive && ret_keeper)
+		*ret_keeper = lock.l_pid;
+	return alive;
+}
+
+/* The events stand in their order, so the two that count are in the beginning, however long it goes on. */
+json_t *run_times_json(int dir_fd)
+{
+	char text[2049];
+	json_t *times = json_object();
+	CLEANUP_FD int fd = openat(dir_fd, "events.jsonl", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	ssize_t n = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
+	text[n < 0 ? 0 : n] = 0;
+	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+		*end = 0;
+		CLEANUP_JSON json_t *event = json_loads(line, 0, NULL);
+		const char *name = json_string_value(json_object_get(event, "event"));
+		if (str_eq(name, "accepted") || str_eq(name, "started"))
+			json_object_set(times, name, json_object_get(event, "time"));
+	}
+	return times;
 }
 
 static void copy_keys(json_t *to, const json_t *from, const char *const *keys, size_t n)
@@ -31,12 +52,12 @@ static void copy_keys(json_t *to, const json_t *from, const char *const *keys, s
 
 int run_json(const struct config *c, const char *id, json_t **ret, struct err *err)
 {
-	static const char *const of_verdict[] = {
-		"cause", "exit_status",      "exit_code", "signal",        "started",
-		"ended", "completion_notes", "usage",     "missing_layers"
-	};
-	static const char *const of_analysis[] = { "name",    "quest",   "labels",
-						   "runtime", "command", "code" };
+	static const char *const of_verdict[] = { "cause",          "exit_status",      "exit_code",
+						  "signal",         "accepted",         "started",
+						  "ended",          "completion_notes", "usage",
+						  "missing_layers", "input_changed" };
+	static const char *const of_analysis[] = { "name",    "quest", "labels",  "runtime",
+						   "command", "code",  "rerun_of" };
 	CLEANUP_FREE char *directory = xasprintf("%s/runs/%s", c->home, id);
 	CLEANUP_JSON json_t *verdict = NULL;
 	CLEANUP_JSON json_t *analysis = NULL;
@@ -50,39 +71,16 @@ int run_json(const struct config *c, const char *id, json_t **ret, struct err *e
 			       c->home);
 	(void)json_read_file(fd, "analysis.json", RECORD_MAX, &analysis, NULL);
 	r = json_read_file(fd, "verdict.json", RECORD_MAX, &verdict, NULL);
-	const char *state = r >= 0 ? "ended" : is_alive(c, id) ? "running" : "lost?";
+	const char *state = r >= 0 ? "ended" : run_is_alive(c, id, NULL) ? "running" : "lost?";
 	json_t *o = json_pack("{s:s,s:s,s:o}", "id", id, "state", state, "directory",
 			      json_text(directory));
 	copy_keys(o, analysis, of_analysis, sizeof of_analysis / sizeof *of_analysis);
 	copy_keys(o, verdict, of_verdict, sizeof of_verdict / sizeof *of_verdict);
-	*ret = o;
-	return 0;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-int runs_json(const struct config *c, json_t **ret, struct err *err)
-{
-	CLEANUP_FREE char *path = path_join(c->home, "runs");
-	CLEANUP_STRV struct strv ids = { 0 };
-	CLEANUP_DIR DIR *dir = opendir(path);
-	if (!dir && errno != ENOENT)
-		return err_errno(err, "open %s", path);
-	for (struct dirent *entry; dir && (entry = readdir(dir));)
-		if (id_check(entry->d_name, NULL) >= 0)
-			strv_add(&ids, entry->d_name);
-	if (ids.n)
-		qsort(ids.v, ids.n, sizeof *ids.v, compare_names);
-	json_t *runs = json_array();
-	for (size_t i = 0; i < ids.n; i++) {
-		json_t *run = NULL;
-		if (run_json(c, ids.v[i], &run, NULL) >= 0)
-			json_array_append_new(runs, run);
+	if (!json_object_get(o, "accepted")) { /* it still goes on, or was lost */
+		CLEANUP_JSON json_t *times = run_times_json(fd);
+		json_object_update_missing(o, times);
 	}
-	*ret = runs;
+	*ret = o;
 	return 0;
 }
 

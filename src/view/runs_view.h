@@ -1,6 +1,9 @@
 /* Runs as they stand in their directories. */
 #pragma once
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 #include "base/err.h"
 #include "base/json.h"
 #include "spec/config.h"
@@ -8,8 +11,10 @@
 /* One run: {"id","state","cause","exit_status","started","name","quest","runtime","completion_notes","directory"}; state is "running",
  * "ended" or "lost?" (no verdict and no keeper; the next sweep records it). -ENOENT if there is none. */
 int run_json(const struct config *c, const char *id, json_t **ret, struct err *err);
-/* All, in the order of their ids; made ids are in the order of time. */
-int runs_json(const struct config *c, json_t **ret, struct err *err);
+/* Does its keeper live? *ret_keeper (or NULL) gets its pid; 0 if it is in another pid namespace. */
+bool run_is_alive(const struct config *c, const char *id, pid_t *ret_keeper);
+/* When it was accepted and started, by its events: {"accepted","started"}. */
+json_t *run_times_json(int dir_fd);
 void runs_print(const json_t *runs);
 /* Everything about one, for people. */
 int run_print(const struct config *c, const char *id, struct err *err);

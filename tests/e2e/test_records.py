@@ -189,7 +189,7 @@ def test_version(cupel):
     assert json.loads(cupel.call(cupel.binary, "version", "--json")[1]) == {"version": number}
 
 
-COMMANDS = ["run", "plan", "list", "show", "logs", "runtime", "config", "gc", "completion",
+COMMANDS = ["run", "plan", "ps", "top", "list", "show", "logs", "diff", "rerun", "runtime", "config", "gc", "completion",
             "version"]
 
 

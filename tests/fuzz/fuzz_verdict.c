@@ -1,11 +1,15 @@
-/* The JSON of a run directory as `cupel show` and `cupel list` read it: whatever stands in
- * verdict.json and analysis.json is refused with its place or shown, and survives being written
+/* The JSON of a run directory as `cupel show`, `list`, `diff` and `rerun` read it: whatever stands
+ * in verdict.json and analysis.json is refused with its place or shown, and survives being written
  * again. */
 #include "fuzz.h"
 
 #include <sys/stat.h>
 
 #include "base/json.h"
+#include "spec/id.h"
+#include "spec/spec_json.h"
+#include "view/diff_view.h"
+#include "view/runs_query.h"
 #include "view/runs_view.h"
 #include "view/verdict_view.h"
 
@@ -43,15 +47,29 @@ static void check_again(const json_t *value)
 
 static void check_views(struct places *p)
 {
-	CLEANUP_JSON json_t *run = NULL, *runs = NULL;
+	CLEANUP_JSON json_t *run = NULL, *runs = NULL, *diff = NULL;
 	struct config c = { .home = p->home };
+	struct runs_query all = { 0 };
+	struct tolerance none = { 0 };
 	struct err err = { 0 };
+	char last[ID_MAX + 1];
 
 	CHECK(fuzz_accepted(run_json(&c, "r", &run, &err), &err));
 	CHECK(str_eq(json_string_value(json_object_get(run, "id")), "r"));
-	CHECK(fuzz_accepted(runs_json(&c, &runs, &err), &err) && json_array_size(runs) == 1);
+	CHECK(fuzz_accepted(runs_query(&c, &all, &runs, last, &err), &err));
+	CHECK(json_array_size(runs) == 1 && !last[0]);
 	runs_print(runs);
+	CHECK(fuzz_accepted(diff_json(&c, "r", "r", &none, &diff, &err), &err));
+	diff_print(diff);
 	CHECK(fuzz_accepted(run_print(&c, "r", &err), &err));
+}
+
+static void check_analysis(const json_t *value)
+{
+	CLEANUP_ANALYSIS struct analysis a = { 0 };
+	struct err err = { 0 };
+
+	(void)fuzz_accepted(analysis_from_json(value, "run r", &a, &err), &err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -65,8 +83,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool good =
 		fuzz_accepted(json_read_file(AT_FDCWD, p->verdict, FILE_MAX, &value, &err), &err);
 	CHECK(good == (value != NULL));
-	if (good)
+	if (good) {
 		check_again(value);
+		check_analysis(value);
+	}
 	bool printed = fuzz_accepted(verdict_print_json(p->run, &print_err), &print_err);
 	CHECK(printed == good);
 	check_views(p);

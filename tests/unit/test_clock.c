@@ -40,11 +40,33 @@ static void the_right_clocks(void **state)
 	assert_true(first <= between && between <= clock_monotonic_ns());
 }
 
+static void read_back(void **state)
+{
+	static const char *const bad[] = { "",           "2026",
+					   "2026-13-01", "2026-01-01X",
+					   "now",        "2026-01-01T12:00:00+01:00",
+					   "1969-01-01", "2026-01-01T12" };
+	char buffer[32];
+	uint64_t ns = 0;
+
+	assert_int_equal(clock_read("2026-01-31T12:00:00.123Z", &ns), 0);
+	assert_true(ns == 1769860800ULL * NS_PER_SEC + 123 * NS_PER_MS);
+	assert_string_equal(clock_write(ns, buffer, 32), "2026-01-31T12:00:00.123Z");
+	assert_int_equal(clock_read("2026-01-31 12:00", &ns), 0);
+	assert_true(ns == 1769860800ULL * NS_PER_SEC);
+	assert_int_equal(clock_read("2026-01-31", &ns), 0);
+	assert_true(ns == 1769817600ULL * NS_PER_SEC);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		if (clock_read(bad[i], &ns) >= 0)
+			fail_msg("'%s' is no time", bad[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(written_form),
 		cmocka_unit_test(the_right_clocks),
+		cmocka_unit_test(read_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,174 @@
+/* cupel logs: what a run wrote, and with -f what it goes on to write. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/inotify.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/proc.h"
+#include "cli/records.h"
+#include "health/gc.h"
+#include "view/runs_view.h"
+
+#define LOOK_MS 1000 /* where the keeper can't be waited for */
+
+struct logs_args {
+	bool json;
+	bool follow;
+};
+
+static int set_flag(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	struct logs_args *a = target;
+	*(row->number ? &a->follow : &a->json) = true;
+	return 0;
+}
+
+static const struct option_row rows[] = {
+	{ 'f', "follow", NULL, "go on until the run has ended", set_flag, 1 },
+	{ 0, "json", NULL, "print where the logs are, as JSON", set_flag, 0 },
+};
+static const struct options logs_options = { rows, sizeof rows / sizeof *rows };
+
+struct following {
+	const struct config *config;
+	const char *id;
+	int dir_fd;     /* owned */
+	int log_fds[2]; /* owned; -1 as long as it is not there */
+	int inotify_fd; /* owned */
+	int keeper_fd;  /* owned; -1 if there is none to be had */
+};
+
+static void following_release(struct following *f)
+{
+	cleanup_fd(&f->dir_fd);
+	cleanup_fd(&f->log_fds[0]);
+	cleanup_fd(&f->log_fds[1]);
+	cleanup_fd(&f->inotify_fd);
+	cleanup_fd(&f->keeper_fd);
+}
+
+/* The stored bytes as they are, as far as they go: stdout.log to stdout, stderr.log to stderr. */
+static int pass_on(struct following *f, struct err *err)
+{
+	static const char *const names[] = { "stdout.log", "stderr.log" };
+	char buffer[65536];
+	for (int i = 0; i < 2; i++) {
+		if (f->log_fds[i] < 0) {
+			int fd = fs_open_beneath(f->dir_fd, names[i], O_RDONLY | O_CLOEXEC, 0);
+			if (fd < 0 && fd != -ENOENT)
+				return err_set(err, ERR_HOST, -fd, "open %s: %s", names[i],
+					       strerrordesc_np(-fd));
+			f->log_fds[i] = fd < 0 ? -1 : fd; /* it never came to that, or not yet */
+		}
+		for (ssize_t n;
+		     f->log_fds[i] >= 0 && (n = read(f->log_fds[i], buffer, sizeof buffer)) > 0;)
+			if (fs_write_all(i ? STDERR_FILENO : STDOUT_FILENO, buffer, (size_t)n) < 0)
+				return err_errno(err, "write the log");
+	}
+	return 0;
+}
+
+static bool has_ended(const struct following *f)
+{
+	return faccessat(f->dir_fd, "verdict.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Waits for a change in the run directory, or for the end of the keeper. */
+static int wait_for_more(struct following *f, struct err *err)
+{
+	char events[4096];
+	struct pollfd fds[] = { { .fd = f->inotify_fd, .events = POLLIN },
+				{ .fd = f->keeper_fd, .events = POLLIN } };
+	if (poll(fds, 2, f->keeper_fd < 0 ? LOOK_MS : -1) < 0 && errno != EINTR)
+		return err_errno(err, "wait for the run");
+	while (read(f->inotify_fd, events, sizeof events) > 0)
+		;
+	return 0;
+}
+
+static int begin_following(struct following *f, struct err *err)
+{
+	pid_t keeper = 0;
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", f->config->home, f->id);
+	f->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (f->inotify_fd < 0 ||
+	    inotify_add_watch(f->inotify_fd, path, IN_MODIFY | IN_CREATE | IN_MOVED_TO) < 0)
+		return err_errno(err, "watch %s", path);
+	/* A pid that has a new owner by now is no harm: the lock is asked each time the wait ends. */
+	if (run_is_alive(f->config, f->id, &keeper) && keeper > 0)
+		f->keeper_fd = proc_pidfd_open(keeper);
+	return 0;
+}
+
+/* Until its verdict is there. A run whose keeper died gets it here. */
+static int follow(struct following *f, struct err *err)
+{
+	int r = begin_following(f, err);
+	while (r >= 0) {
+		bool ended = has_ended(f), alive = run_is_alive(f->config, f->id, NULL);
+		r = pass_on(f, err);
+		if (r < 0 || ended)
+			return r;
+		if (!alive) {
+			struct gc_report report;
+			r = gc_sweep(f->config, &report, err);
+			if (r < 0 || !has_ended(f))
+				return r;
+			continue;
+		}
+		r = wait_for_more(f, err);
+	}
+	return r;
+}
+
+static void print_paths(const struct config *c, const char *id)
+{
+	CLEANUP_FREE char *out = xasprintf("%s/runs/%s/stdout.log", c->home, id);
+	CLEANUP_FREE char *errors = xasprintf("%s/runs/%s/stderr.log", c->home, id);
+	CLEANUP_JSON json_t *paths =
+		json_pack("{s:o,s:o}", "stdout", json_text(out), "stderr", json_text(errors));
+	records_print_json(paths);
+}
+
+static int main_logs(const struct command *self, int argc, char **argv)
+{
+	CLEANUP_CONFIG struct config c = { 0 };
+	CLEANUP_JSON json_t *run = NULL;
+	struct logs_args args = { 0 };
+	struct records_begin begin = { self, argc, argv, 1, &args };
+	struct operands rest;
+	struct err err = { 0 };
+	int r = records_begin(&begin, &c, &rest, &err);
+	if (r < 0)
+		return cli_stop(self, r, &err);
+	CLEANUP(following_release)
+	struct following f = { .config = &c,
+			       .id = argv[rest.first],
+			       .dir_fd = -1,
+			       .log_fds = { -1, -1 },
+			       .inotify_fd = -1,
+			       .keeper_fd = -1 };
+	r = run_json(&c, f.id, &run, &err); /* says so if there is none */
+	if (r >= 0 && args.json) {
+		print_paths(&c, f.id);
+		return 0;
+	}
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", c.home, f.id);
+	if (r >= 0 && (f.dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC)) < 0)
+		r = err_errno(&err, "open %s", path);
+	if (r >= 0)
+		r = args.follow ? follow(&f, &err) : pass_on(&f, &err);
+	return r < 0 ? cli_fail(&err) : 0;
+}
+
+const struct command command_logs = {
+	.name = "logs",
+	.usage = "[-f] [--json] ID",
+	.summary =
+		"what a run wrote: its stdout to stdout, its stderr to stderr; with --json where they are",
+	.options = &logs_options,
+	.main = main_logs,
+};

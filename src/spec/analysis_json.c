@@ -1,0 +1,279 @@
+/* An analysis back from the record of a run: what analysis_json and the keeper wrote, and nothing else. A key that is not known here would
+ * be left out of the second run without a word, so it is refused. */
+#include <errno.h>
+#include <string.h>
+
+#include "spec/spec_json.h"
+
+struct reading {
+	struct analysis *a;
+	const char *origin;
+	struct err *err;
+};
+
+struct key {
+	const char *name;
+	int (*take)(struct reading *r, const json_t *value); /* NULL: of no use here */
+};
+
+static int mistyped(struct reading *r, const char *what)
+{
+	return err_caller(r->err, "%s: '%s' is not what cupel writes there", r->origin, what);
+}
+
+/* What stood for bytes that are not UTF-8 can't be told from what they were. */
+static int check_exact(struct reading *r, const char *text, const char *what)
+{
+	if (!strstr(text, "\xef\xbf\xbd"))
+		return 0;
+	return err_caller(r->err,
+			  "%s: '%s' had bytes that are not UTF-8, which the record does not keep",
+			  r->origin, what);
+}
+
+static int take_text(struct reading *r, const json_t *value, const char *what, char **ret)
+{
+	if (!json_is_string(value))
+		return mistyped(r, what);
+	free(*ret);
+	*ret = xstrdup(json_string_value(value));
+	return check_exact(r, *ret, what);
+}
+
+static int take_list(struct reading *r, const json_t *value, const char *what, struct strv *ret)
+{
+	size_t i;
+	json_t *item;
+	if (!json_is_array(value))
+		return mistyped(r, what);
+	json_array_foreach(value, i, item)
+	{
+		if (!json_is_string(item))
+			return mistyped(r, what);
+		if (check_exact(r, json_string_value(item), what) < 0)
+			return -EINVAL;
+		strv_add(ret, json_string_value(item));
+	}
+	return 0;
+}
+
+static int take_pairs(struct reading *r, const json_t *value, const char *what, struct pairs *ret)
+{
+	const char *key;
+	json_t *item;
+	if (!json_is_object(value))
+		return mistyped(r, what);
+	json_object_foreach((json_t *)value, key, item)
+	{
+		if (!json_is_string(item))
+			return mistyped(r, what);
+		if (check_exact(r, json_string_value(item), key) < 0)
+			return -EINVAL;
+		pairs_set(ret, key, json_string_value(item));
+	}
+	return 0;
+}
+
+static int take_name(struct reading *r, const json_t *value)
+{
+	return take_text(r, value, "name", &r->a->name);
+}
+
+static int take_quest(struct reading *r, const json_t *value)
+{
+	return take_text(r, value, "quest", &r->a->quest);
+}
+
+static int take_profile(struct reading *r, const json_t *value)
+{
+	return take_text(r, value, "profile", &r->a->profile);
+}
+
+static int take_code(struct reading *r, const json_t *value)
+{
+	return take_list(r, value, "code", &r->a->code);
+}
+
+static int take_args(struct reading *r, const json_t *value)
+{
+	return take_list(r, value, "args", &r->a->args);
+}
+
+static int take_command(struct reading *r, const json_t *value)
+{
+	return take_list(r, value, "command", &r->a->command);
+}
+
+static int take_allow_missing(struct reading *r, const json_t *value)
+{
+	return take_list(r, value, "allow_missing", &r->a->allow_missing);
+}
+
+static int take_env(struct reading *r, const json_t *value)
+{
+	return take_pairs(r, value, "env", &r->a->env);
+}
+
+static int take_labels(struct reading *r, const json_t *value)
+{
+	return take_pairs(r, value, "labels", &r->a->labels);
+}
+
+static int take_inputs(struct reading *r, const json_t *value)
+{
+	size_t i;
+	json_t *item;
+	json_array_foreach(value, i, item)
+	{
+		const char *path = json_string_value(json_object_get(item, "path"));
+		const char *name = json_string_value(json_object_get(item, "name"));
+		if (!path || !name || path[0] != '/')
+			return mistyped(r, "inputs");
+		if (check_exact(r, path, "inputs") < 0 || check_exact(r, name, "inputs") < 0)
+			return -EINVAL;
+		struct input input = { .path = xstrdup(path),
+				       .name = xstrdup(name),
+				       .origin = xstrdup(r->origin) };
+		analysis_add_input(r->a, &input);
+	}
+	return json_is_array(value) ? 0 : mistyped(r, "inputs");
+}
+
+static int take_outputs(struct reading *r, const json_t *value)
+{
+	size_t i;
+	json_t *item;
+	json_array_foreach(value, i, item)
+	{
+		const char *path = json_string_value(json_object_get(item, "path"));
+		if (!path)
+			return mistyped(r, "outputs");
+		analysis_add_output(r->a, path,
+				    json_string_value(json_object_get(item, "media_type")),
+				    json_is_true(json_object_get(item, "required")));
+	}
+	return json_is_array(value) ? 0 : mistyped(r, "outputs");
+}
+
+static int take_network(struct reading *r, const json_t *value)
+{
+	r->a->network_said = true;
+	for (int i = NETWORK_NONE; i <= NETWORK_HOST; i++)
+		if (str_eq(json_string_value(value), network_names[i])) {
+			r->a->network = i;
+			return 0;
+		}
+	return mistyped(r, "network");
+}
+
+static int take_keep(struct reading *r, const json_t *value)
+{
+	r->a->keep_said = true;
+	for (int i = KEEP_NEVER; i <= KEEP_ALWAYS; i++)
+		if (str_eq(json_string_value(value), keep_names[i])) {
+			r->a->keep = i;
+			return 0;
+		}
+	return mistyped(r, "keep");
+}
+
+static int take_warn_signal(struct reading *r, const json_t *value)
+{
+	if (!json_is_integer(value))
+		return mistyped(r, "warn_signal");
+	r->a->warn_signal = (int)json_integer_value(value);
+	return 0;
+}
+
+static int take_allow_drift(struct reading *r, const json_t *value)
+{
+	if (!json_is_boolean(value))
+		return mistyped(r, "allow_drift");
+	r->a->allow_drift = json_is_true(value);
+	return 0;
+}
+
+static int take_limits(struct reading *r, const json_t *value)
+{
+	const char *key;
+	json_t *item;
+	json_object_foreach((json_t *)value, key, item)
+	{
+		uint64_t number;
+		int id = limit_find(key);
+		const char *text = json_string_value(json_object_get(item, "value"));
+		if (id < 0 || !text)
+			return mistyped(r, key);
+		int e = limit_parse((enum limit_id)id, text, &number, r->err);
+		if (e < 0)
+			return err_wrap(r->err, "%s: %s", r->origin, key);
+		limits_set(&r->a->limits, (enum limit_id)id, number, r->origin);
+	}
+	return json_is_object(value) ? 0 : mistyped(r, "limits");
+}
+
+static int take_runtime(struct reading *r, const json_t *value)
+{
+	r->a->runtime_origin = xstrdup(r->origin);
+	return take_text(r, json_object_get(value, "name"), "runtime", &r->a->runtime);
+}
+
+static const struct key keys[] = {
+	{ "name", take_name },
+	{ "quest", take_quest },
+	{ "profile", take_profile },
+	{ "code", take_code },
+	{ "args", take_args },
+	{ "command", take_command },
+	{ "allow_missing", take_allow_missing },
+	{ "env", take_env },
+	{ "labels", take_labels },
+	{ "inputs", take_inputs },
+	{ "outputs", take_outputs },
+	{ "network", take_network },
+	{ "keep", take_keep },
+	{ "warn_signal", take_warn_signal },
+	{ "allow_drift", take_allow_drift },
+	{ "limits", take_limits },
+	{ "runtime", take_runtime },
+	{ "id", NULL },
+	{ "file", NULL },
+	{ "work_dir", NULL },
+	{ "rerun_of", NULL },
+	{ "code_contents", NULL }, /* contents are compared by who runs it again */
+};
+
+static const struct key *find(const char *name)
+{
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (str_eq(keys[i].name, name))
+			return &keys[i];
+	return NULL;
+}
+
+int analysis_from_json(const json_t *record, const char *origin, struct analysis *ret,
+		       struct err *err)
+{
+	CLEANUP_ANALYSIS struct analysis a = { 0 };
+	struct reading r = { .a = &a, .origin = origin, .err = err };
+	const char *name;
+	json_t *value;
+	int e = json_is_object(record) ? 0 : mistyped(&r, "analysis");
+	json_object_foreach((json_t *)record, name, value)
+	{
+		const struct key *key = find(name);
+		if (!key)
+			e = err_caller(err,
+				       "%s: there is a '%.60s', which this cupel does not know",
+				       origin, name);
+		else if (key->take)
+			e = key->take(&r, value);
+		if (e < 0)
+			return e;
+	}
+	if (e < 0)
+		return e;
+	*ret = a;
+	a = (struct analysis){ 0 };
+	return 0;
+}

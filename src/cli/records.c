@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "cli/simple.h"
 #include "health/gc.h"
+#include "run/run.h"
 #include "view/runs_view.h"
 
 static int begin(const struct command *self, int argc, char **argv, int n_operands,
@@ -24,6 +25,8 @@ static int begin(const struct command *self, int argc, char **argv, int n_operan
 	struct err ignored;
 	if (r >= 0 && gc_sweep(config, &report, &ignored) < 0)
 		log_warning("%s", ignored.text);
+	if (r >= 0)
+		run_deliver(config);
 	return r;
 }
 

@@ -168,7 +168,7 @@ int ledger_rebuild(const struct config *c, struct ledger_delivery *ret, bool *re
 		r = open_whole(c, &l, ret_aside, err);
 	d.ledger = l;
 	if (r >= 0)
-		r = home_id(c, d.home, err);
+		r = home_id_make(c, d.home, err);
 	if (r >= 0)
 		r = put_home(l, c, d.home, err);
 	if (r >= 0)

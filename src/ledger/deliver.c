@@ -119,7 +119,7 @@ static int put_shared(struct delivering *d, struct err *err)
 static int deliver_owed(struct delivering *d, bool is_reconciled, struct err *err)
 {
 	CLEANUP_STRV struct strv ids = { 0 };
-	int r = home_id(d->config, d->home, err);
+	int r = home_id_make(d->config, d->home, err);
 	if (r >= 0)
 		r = put_shared(d, err);
 	if (r >= 0 && !is_reconciled)
@@ -186,9 +186,7 @@ static void add_reach(const struct config *c, json_t *o)
 		json_object_set_new(o, "schema",
 				    json_pack("{s:I,s:I}", "found", (json_int_t)v.found, "known",
 					      (json_int_t)v.known));
-	if (r >= 0 && v.found > 0)
-		r = home_id(c, home, &err);
-	if (r >= 0 && v.found > 0)
+	if (r >= 0 && v.found > 0 && home_id(c, home, NULL) >= 0)
 		r = put_count(l, home, &runs, &err);
 	json_object_set_new(o, "reachable", json_boolean(r >= 0));
 	json_object_set_new(o, "error", r < 0 ? json_text(err.text) : json_null());

@@ -26,22 +26,35 @@ static bool is_home_id(const char *text)
 int home_id(const struct config *c, char ret[HOME_ID], struct err *err)
 {
 	char text[64] = "";
-	uint64_t chance = 0;
 	CLEANUP_FD int home_fd = open_home(c, err);
 	if (home_fd < 0)
 		return home_fd;
 	(void)fs_read_small(home_fd, "ledger.id", text, sizeof text);
-	if (!is_home_id(text)) {
-		if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
-			return err_errno(err, "choose an id for %s", c->home);
-		(void)snprintf(text, sizeof text, "%016llx\n", (unsigned long long)chance);
-		int r = fs_write_atomic(home_fd, "ledger.id", text, strlen(text), 0600, err);
-		if (r < 0)
-			return r;
-		text[HOME_ID - 1] = '\0';
-	}
+	if (!is_home_id(text))
+		return err_set(err, ERR_HOST, ENOENT, "%s has never delivered to a ledger",
+			       c->home);
 	memcpy(ret, text, HOME_ID);
 	return 0;
+}
+
+/* Not through a temporary file, which a crash would leave: half an id is none, and nothing was entered under it yet. */
+int home_id_make(const struct config *c, char ret[HOME_ID], struct err *err)
+{
+	uint64_t chance = 0;
+	char text[HOME_ID + 1];
+	if (home_id(c, ret, NULL) >= 0)
+		return 0;
+	CLEANUP_FD int home_fd = open_home(c, err);
+	if (home_fd < 0)
+		return home_fd;
+	if (getrandom(&chance, sizeof chance, 0) != sizeof chance)
+		return err_errno(err, "choose an id for %s", c->home);
+	(void)snprintf(text, sizeof text, "%016llx\n", (unsigned long long)chance);
+	CLEANUP_FD int fd = openat(home_fd, "ledger.id",
+				   O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || fs_write_all(fd, text, HOME_ID) < 0 || fsync(fd) < 0 || fsync(home_fd) < 0)
+		return err_errno(err, "write %s/ledger.id", c->home);
+	return home_id(c, ret, err);
 }
 
 /* A POSIX lock, as active/ID has: it ends with its process, however that ends. */

@@ -14,8 +14,10 @@ int ledger_connect(const struct config *c, struct ledger **ret, struct err *err)
 
 /* home.c */
 #define HOME_ID 17 /* with the NUL */
-/* Makes HOME/ledger.id if need be. */
+/* HOME/ledger.id; -ENOENT if there is none yet. */
 int home_id(const struct config *c, char ret[HOME_ID], struct err *err);
+/* The same, made if need be; by whoever holds the lock. */
+int home_id_make(const struct config *c, char ret[HOME_ID], struct err *err);
 /* The lock of whoever delivers; -EBUSY if it is another and we do not wait. */
 int home_lock(const struct config *c, enum ledger_wait wait, int *ret_fd, struct err *err);
 bool home_is_locked(const struct config *c);

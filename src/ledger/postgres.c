@@ -100,7 +100,7 @@ static int each_row(const struct postgres *p, const PGresult *result, ledger_row
 {
 	int n = p->nfields(result), count = row ? p->ntuples(result) : 0;
 	for (int i = 0; i < count; i++) {
-		const char *columns[COLUMNS_MAX];
+		const char *columns[COLUMNS_MAX] = { NULL };
 		for (int k = 0; k < n && k < COLUMNS_MAX; k++)
 			columns[k] = p->getisnull(result, i, k) ? NULL : p->getvalue(result, i, k);
 		int r = row(data, columns, (size_t)n, err);

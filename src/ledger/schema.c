@@ -9,7 +9,7 @@ struct migration {
 	const char *name; /* NNN-words.sql */
 	const char *sql;
 };
-#include "schema.inc"
+#include "ledger/schema.inc"
 
 #define N_MIGRATIONS (sizeof migrations / sizeof *migrations)
 

@@ -125,7 +125,7 @@ static int step_all(struct sqlite *s, sqlite3_stmt *statement, ledger_row row, v
 {
 	int code;
 	while ((code = s->step(statement)) == SQLITE_ROW) {
-		const char *columns[COLUMNS_MAX];
+		const char *columns[COLUMNS_MAX] = { NULL };
 		int n = s->column_count(statement);
 		for (int i = 0; i < n && i < COLUMNS_MAX; i++)
 			columns[i] = (const char *)s->column_text(statement, i);
@@ -161,8 +161,9 @@ static int run(struct ledger *l, const struct statement *statement, const char *
 	int r = prepare(s, statement, &compiled, err);
 	for (size_t i = 0; r >= 0 && i < statement->n_params; i++) {
 		int at = (int)i + 1;
-		int code = values[i] ? s->bind_text(compiled, at, values[i], -1, SQLITE_STATIC)
-				     : s->bind_null(compiled, at);
+		int code = values && values[i]
+				   ? s->bind_text(compiled, at, values[i], -1, SQLITE_STATIC)
+				   : s->bind_null(compiled, at);
 		if (code != SQLITE_OK)
 			r = failed(s, code, "set a parameter", err);
 	}

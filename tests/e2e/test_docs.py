@@ -14,7 +14,7 @@ DOCS = ROOT / "docs"
 BUILD = os.environ.get("CUPEL_BUILD", str(ROOT / "build"))
 CUPEL = os.environ.get("CUPEL", f"{BUILD}/cupel")
 PAGES = sorted(path.name.removesuffix(".scd") for path in (DOCS / "man").glob("*.scd"))
-PAGE_OF = {"run": "cupel-run.1", "plan": "cupel-plan.1", "config": "cupel-config.1",
+PAGE_OF = {"ledger": "cupel-ledger.1", "run": "cupel-run.1", "plan": "cupel-plan.1", "config": "cupel-config.1",
            "list": "cupel-list.1", "show": "cupel-list.1", "logs": "cupel-list.1",
            "gc": "cupel-list.1", "runtime": "cupel-runtime.1", "completion": "cupel.1", "version": "cupel.1"}
 

@@ -98,9 +98,12 @@ int posting_read(const struct config *c, const char *id, struct posting *ret, st
 	f.dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (f.dir_fd < 0)
 		return err_errno(err, "open %s", path);
-	int r = read_files(&f, err);
+	struct err why = { 0 }; /* of a file that need not be there it is dropped */
+	int r = read_files(&f, &why);
+	if (r < 0 && why.code)
+		return err_set(err, why.kind, -r, "run %s: %s", id, why.text);
 	if (r < 0)
-		return err ? err_wrap(err, "run %s", id), r : r;
+		return r;
 	CLEANUP_POSTING struct posting e = { .id = xstrdup(id) };
 	r = posting_add_rows(&f, &e, err);
 	if (r < 0)

@@ -35,14 +35,19 @@ static void add_json(struct row *row, const json_t *value)
 	add_value(row, value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL);
 }
 
-/* As it is: text as text, a number in digits; nothing and null are NULL. */
+/* What is not of the column's kind is NULL: PostgreSQL would refuse the whole run for it. */
 static void add_member(struct row *row, const json_t *object, const char *key)
+{
+	add_text(row, json_string_value(json_object_get(object, key)));
+}
+
+static void add_integer(struct row *row, const json_t *object, const char *key)
 {
 	const json_t *value = json_object_get(object, key);
 	if (json_is_integer(value))
 		add_number(row, json_integer_value(value));
 	else
-		add_text(row, json_string_value(value));
+		add_text(row, NULL);
 }
 
 static const char *text_of(const json_t *object, const char *key, const char *otherwise)
@@ -100,7 +105,7 @@ static void add_run(const struct record_files *f, struct row *row, const char *a
 	add_text(row, text_of(v, "missing_layers", ""));
 	add_json(row, labels ? labels : none);
 	for (size_t i = 0; i < sizeof of_usage / sizeof *of_usage; i++)
-		add_member(row, usage, of_usage[i]);
+		add_integer(row, usage, of_usage[i]);
 	add_text(row, f->analysis ? f->analysis_sha256 : NULL);
 	add_text(row, f->verdict_sha256);
 	add_text(row, chain);
@@ -115,8 +120,8 @@ static void add_attempt(const struct record_files *f, struct posting *e)
 	add_member(row, f->verdict, "started");
 	add_member(row, f->verdict, "ended");
 	add_text(row, text_of(f->verdict, "cause", "?"));
-	add_member(row, f->verdict, "exit_code");
-	add_member(row, f->verdict, "signal");
+	add_integer(row, f->verdict, "exit_code");
+	add_integer(row, f->verdict, "signal");
 }
 
 static void add_outputs(const struct record_files *f, struct posting *e)

@@ -5,7 +5,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#include "base/fault.h"
 #include "ledger/ledger.h"
 #include "run/run.h"
 
@@ -48,7 +47,6 @@ void run_deliver(const struct config *config)
 	if (pid != 0)
 		return; /* nobody's child to wait for: it is adopted when we end */
 	let_go();
-	FAULT_PHASE("deliver-born");
 	deliver_all(config);
 	_exit(0);
 }

@@ -77,6 +77,7 @@ bench:
 	@CUPEL=$(abspath $(BUILD))/cupel bench/overhead --build $(BUILD)
 	@ninja -C $(BUILD) --quiet bench/take_fingerprint
 	@CUPEL_BUILD=$(abspath $(BUILD)) bench/fingerprint
+	@bench/ledger --build $(BUILD)
 	@bench/report --build $(BUILD)
 
 soak:

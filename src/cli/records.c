@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/simple.h"
 #include "health/gc.h"
+#include "run/run.h"
 #include "view/runs_view.h"
 
 int records_begin(const struct records_begin *b, struct config *config, struct operands *rest,
@@ -20,6 +21,8 @@ int records_begin(const struct records_begin *b, struct config *config, struct o
 	struct err ignored;
 	if (r >= 0 && gc_sweep(config, &report, &ignored) < 0)
 		log_warning("%s", ignored.text);
+	if (r >= 0)
+		run_deliver(config);
 	return r;
 }
 

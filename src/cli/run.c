@@ -59,7 +59,10 @@ static int run_it(struct run_args *args, struct analysis *analysis, int *ret_sta
 	r = run_local(&request, ret_status, err);
 	if (r >= 0 && args->timings)
 		show_timings(&stages, began_ns, resolved_ns);
-	return r < 0 ? r : show_end(args, &config, &resolved, err);
+	if (r >= 0)
+		r = show_end(args, &config, &resolved, err);
+	run_deliver(&config);
+	return r;
 }
 
 static int main_run(const struct command *self, int argc, char **argv)

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "health/gc.h"
+#include "run/run.h"
 
 static int set_json(void *target, const struct option_row *row, const char *value, struct err *err)
 {
@@ -85,6 +86,7 @@ static int main_gc(const struct command *self, int argc, char **argv)
 	r = gc_sweep(&c, &report, &err);
 	if (r < 0)
 		return cli_fail(&err);
+	run_deliver(&c);
 	if (args.json)
 		print_json(
 			json_pack("{s:o,s:o,s:o,s:o,s:o}", "lost", json_u64(report.lost), "cleared",

@@ -197,16 +197,16 @@ static int clear_entry(const struct record *r, const struct config *c, struct er
 {
 	CLEANUP(traces_release) struct traces t = { 0 };
 	CLEANUP_STR struct str found = { 0 };
-	CLEANUP_FREE char *entry = xasprintf("active/%s", r->id);
 	read_traces(r, c, &t);
 	int e = remove_leftovers(r, c->home, &t, &found, err);
 	if (e >= 0)
 		e = remove_unfinished(r, err);
 	if (e >= 0 && fsync(r->dir_fd) < 0) /* the keeper may have died before it did */
 		e = err_errno(err, "sync the run directory of %s", r->id);
-	if (e >= 0 && unlinkat(r->home_fd, entry, 0) < 0)
-		e = err_errno(err, "remove %s/%s", c->home, entry);
-	return e;
+	int owed = e < 0 ? e : record_owe(r);
+	return owed < 0 && e >= 0 ? err_set(err, ERR_HOST, -owed, "remove %s/active/%s: %s",
+					    c->home, r->id, strerrordesc_np(-owed))
+				  : e;
 }
 
 static void sweep_one(const struct config *c, const char *id, struct gc_report *report)

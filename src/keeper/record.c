@@ -37,7 +37,7 @@ int record_home_trust(const char *home, struct err *err)
 
 int record_home(const char *home, struct err *err)
 {
-	static const char *const names[] = { "runs", "active", "cache", "tmp" };
+	static const char *const names[] = { "runs", "active", "undelivered", "cache", "tmp" };
 	int r = fs_make_dirs(home, 0711, err);
 	if (r < 0)
 		return r;
@@ -110,9 +110,8 @@ static int open_events(struct record *r, int flags, struct err *err)
 static void drop_entry(const struct record *r, const char *run)
 {
 	CLEANUP_FREE char *verdict = xasprintf("%s/verdict.json", run);
-	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);
 	if (faccessat(r->home_fd, verdict, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		(void)unlinkat(r->home_fd, active, 0);
+		(void)record_owe(r); /* it may have been so before we came */
 }
 
 /* An entry is made, locked and given its directory, or looked at by a sweep, by one process at a time: a sweep that locked an entry

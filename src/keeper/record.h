@@ -77,5 +77,8 @@ void record_owe_sync(struct record *r, const char *name, int fd);
 int record_sync_claim(struct record *r, struct err *err);
 /* Outputs that were collected, but that no verdict will vouch for, are in partial/ from here on. 1 if there are some. */
 int record_set_outputs_aside(struct record *r, struct err *err);
-/* Syncs what was written, then verdict.json atomically, then drops active/ID. Takes `verdict`. */
+/* The run is complete: active/ID becomes undelivered/ID, which says that it is owed to the ledger. One rename, and nothing that a run
+ * would wait for. Negative errno. */
+int record_owe(const struct record *r);
+/* Syncs what was written, then verdict.json atomically, then drops active/ID (record_owe). Takes `verdict`. */
 int record_finish(struct record *r, json_t *verdict, struct err *err);

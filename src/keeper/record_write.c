@@ -132,6 +132,28 @@ static int write_verdict(struct record *r, const json_t *verdict, struct err *er
 	return e;
 }
 
+int record_owe(const struct record *r)
+{
+	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);
+	CLEANUP_FREE char *owed = xasprintf("undelivered/%s", r->id);
+	if (renameat(r->home_fd, active, r->home_fd, owed) == 0)
+		return 0;
+	if (errno != ENOENT)
+		return -errno;
+	/* A home that was made before there was a ledger. */
+	if (mkdirat(r->home_fd, "undelivered", 0700) < 0 && errno != EEXIST)
+		return -errno;
+	return renameat(r->home_fd, active, r->home_fd, owed) < 0 ? -errno : 0;
+}
+
+/* What is left on the host keeps active/ID; the ledger need not wait for that. */
+static void owe_besides(const struct record *r)
+{
+	CLEANUP_FREE char *owed = xasprintf("undelivered/%s", r->id);
+	CLEANUP_FD int fd = fs_open_beneath(r->home_fd, owed, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	(void)fd;
+}
+
 int record_finish(struct record *r, json_t *verdict, struct err *err)
 {
 	CLEANUP_JSON json_t *owned = verdict;
@@ -145,9 +167,8 @@ int record_finish(struct record *r, json_t *verdict, struct err *err)
 	}
 	FAULT_PHASE("finish-verdict-written");
 	if (r->leaves_traces)
-		return 0;
-	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);
-	(void)unlinkat(r->home_fd, active,
-		       0); /* a leftover entry of a complete run is swept by gc */
+		owe_besides(r);
+	else
+		(void)record_owe(r); /* a leftover entry of a complete run is swept by gc */
 	return 0;
 }

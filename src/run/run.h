@@ -75,6 +75,10 @@ int run_dir(struct running *r);
  * recorded. A keeper that was killed is recorded here, as lost. */
 int run_finish(struct running *r, int *ret_exit_status, struct err *err);
 
+/* If something is owed to the ledger, a process in the background delivers it. Returns at once; nothing of it is anybody's failure. Not
+ * while this process has threads. */
+void run_deliver(const struct config *config);
+
 /* Who shows the run while it goes on; each may be NULL. */
 struct run_viewer {
 	void *data;

@@ -33,6 +33,7 @@ void config_release(struct config *c)
 	strv_release(&c->allow_missing);
 	strv_release(&c->env_pass);
 	free(c->cgroup_parent);
+	free(c->ledger_url);
 	for (size_t i = 0; i < c->n_values; i++) {
 		free(c->values[i].key);
 		free(c->values[i].text);

@@ -61,6 +61,7 @@ struct config {
 	char *cgroup_parent; /* owned; "cupel": the group under which runs are made */
 	enum cgroup_manager cgroup_manager;
 	enum disk_mechanism disk;
+	char *ledger_url;            /* owned or NULL: SQLite, cupel.db in the home */
 	struct config_value *values; /* owned; in the order of the table of keys */
 	size_t n_values;
 };
@@ -84,6 +85,8 @@ int config_text(const char *path, enum config_source source, char **ret_text, si
 		struct err *err);
 
 int config_read(const struct config_where *where, struct config *ret, struct err *err);
+/* ledger.url for people's eyes: the default in words, and no password. Owned by the caller. */
+char *config_ledger_shown(const struct config *c);
 /* The working directory of a run: root + template with {id} replaced. Owned by the caller. */
 char *config_work_dir(const struct config *c, const char *id);
 /* Profile, defaults, analysis in rising priority, then ceilings. */

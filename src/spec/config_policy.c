@@ -236,3 +236,63 @@ int config_read_disk(const struct document *d, const struct node *n, void *targe
 
 	return map_read(d, n, ROWS(rows), target, err);
 }
+
+/* An absolute path behind sqlite:, or whatever libpq makes of the rest. */
+static bool ledger_url_ok(const char *url)
+{
+	if (str_starts(url, "sqlite:"))
+		return url[strlen("sqlite:")] == '/';
+	return str_starts(url, "postgresql://") || str_starts(url, "postgres://");
+}
+
+READER(read_ledger_url)
+{
+	struct config_layer *layer = target;
+	CLEANUP_FREE char *text = NULL;
+	int r = node_string(d, n, &text, err);
+
+	if (r < 0)
+		return r;
+	/* Not shown: it may hold a password. */
+	if (!ledger_url_ok(text))
+		return node_error(
+			d, n, err,
+			"this is no ledger; write sqlite:/PATH or postgresql://HOST/DATABASE");
+	return config_string(layer, d, n, "ledger.url", &layer->config->ledger_url);
+}
+
+int config_read_ledger(const struct document *d, const struct node *n, void *target,
+		       struct err *err)
+{
+	static const struct key_row rows[] = { { "url", read_ledger_url } };
+
+	return map_read(d, n, ROWS(rows), target, err);
+}
+
+/* What may be a password: between "//USER:" and the last '@' before the path, and behind "password=" among the parameters. */
+char *config_ledger_shown(const struct config *c)
+{
+	CLEANUP_STR struct str shown = { 0 };
+
+	if (!c->ledger_url)
+		return xasprintf("sqlite:%s/cupel.db", c->home);
+	const char *start = strstr(c->ledger_url, "://");
+	const char *rest = start ? start + 3 : c->ledger_url;
+	const char *at = start ? memrchr(rest, '@', strcspn(rest, "/?")) : NULL;
+	const char *colon = at ? memchr(rest, ':', (size_t)(at - rest)) : NULL;
+	if (colon) {
+		str_add_n(&shown, c->ledger_url, (size_t)(colon - c->ledger_url));
+		str_add(&shown, ":***");
+		rest = at;
+	} else {
+		rest = c->ledger_url;
+	}
+	for (const char *secret; (secret = strcasestr(rest, "password="));) {
+		str_add_n(&shown, rest, (size_t)(secret - rest) + strlen("password="));
+		str_add(&shown, "***");
+		rest = secret + strlen("password=");
+		rest += strcspn(rest, "&");
+	}
+	str_add(&shown, rest);
+	return str_take(&shown);
+}

@@ -131,4 +131,6 @@ void config_values_fill(struct config *c, const struct pairs *origins)
 	list_text(&to, "cgroup.parent", c->cgroup_parent);
 	list_text(&to, "cgroup.manager", cgroup_manager_names[c->cgroup_manager]);
 	list_text(&to, "disk.mechanism", disk_mechanism_names[c->disk]);
+	CLEANUP_FREE char *url = config_ledger_shown(c);
+	list_text(&to, "ledger.url", url);
 }

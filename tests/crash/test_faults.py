@@ -74,10 +74,10 @@ def test_every_kind_of_operation_is_among_them(faulty_root):
 
 
 def test_one_kind_can_be_chosen(faulty_root):
-    """`fail:OP:K` counts that operation alone: the last rename gives the verdict its name."""
-    operations = faulty_root.trace().operations
-    last = sum(kind == "rename" for kind, _ in operations)
-    result = faulty_root.run(f"fail:rename:{last}:EIO")
+    """`fail:OP:K` counts that operation alone: one rename gives the verdict its name."""
+    renames = [path for kind, path in faulty_root.trace().operations if kind == "rename"]
+    k = next(k for k, path in enumerate(renames, 1) if "verdict.json" in path)
+    result = faulty_root.run(f"fail:rename:{k}:EIO")
     assert result.status == 125 and "write 'verdict.json': Input/output error" in result.stderr
     verdict = faulty_root.check(result.run_dir.name, result.status, result.stderr)
     assert verdict["cause"] == "lost"

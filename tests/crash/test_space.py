@@ -39,6 +39,7 @@ class SmallHome:
 
     def assert_recovered(self, run_id):
         """With room again: the run is recorded, whole, once; or it never was."""
+        lib.wait_until(lambda: not leftovers.processes(self.caller))  # one may deliver to the ledger
         leftovers_now = leftovers.processes(self.caller) + self.caller.groups()
         assert leftovers_now == [] and not self.caller.work_dir(run_id).exists()
         status, out, err = self.call(self.caller.binary, "gc", "--json")

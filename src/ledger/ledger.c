@@ -1,0 +1,81 @@
+/* Opening the ledger, and transactions that cannot be left open. */
+#include "ledger/ledger.h"
+
+#include <errno.h>
+
+#include "base/path.h"
+#include "ledger/parts.h"
+
+int ledger_connect(const struct config *c, struct ledger **ret, struct err *err)
+{
+	const char *url = c->ledger_url;
+	if (url && !str_starts(url, "sqlite:"))
+		return ledger_postgres(url, ret, err);
+	CLEANUP_FREE char *path = url ? xstrdup(url + sizeof "sqlite:" - 1)
+				      : path_join(c->home, "cupel.db");
+	return ledger_sqlite(path, ret, err);
+}
+
+int ledger_open(const struct config *c, struct ledger **ret, struct err *err)
+{
+	CLEANUP_LEDGER struct ledger *l = NULL;
+	struct ledger_versions v = { 0 };
+	int r = ledger_connect(c, &l, err);
+	if (r >= 0)
+		r = schema_versions(l, &v, err);
+	if (r >= 0 && v.found == 0)
+		r = schema_migrate(l, err);
+	else if (r >= 0 && v.found < v.known)
+		r = err_set(
+			err, ERR_HOST, ESTALE,
+			"the ledger has schema %llu, and this cupel writes %llu. Remedy: cupel ledger migrate",
+			(unsigned long long)v.found, (unsigned long long)v.known);
+	else if (r >= 0 && v.found > v.known)
+		r = err_set(
+			err, ERR_HOST, EPROTO,
+			"the ledger has schema %llu, but this cupel knows only %llu. Remedy: use the newer cupel that made it",
+			(unsigned long long)v.found, (unsigned long long)v.known);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(l);
+	return 0;
+}
+
+void ledger_close(struct ledger *l)
+{
+	if (l)
+		l->ops->free(l);
+}
+
+int ledger_migrate(const struct config *c, struct ledger_versions *ret, struct err *err)
+{
+	CLEANUP_LEDGER struct ledger *l = NULL;
+	int r = ledger_connect(c, &l, err);
+	if (r >= 0)
+		r = schema_migrate(l, err);
+	return r < 0 ? r : schema_versions(l, ret, err);
+}
+
+int transaction_begin(struct transaction *t, struct ledger *l, enum ledger_lock lock,
+		      struct err *err)
+{
+	int r = l->ops->begin(l, lock, err);
+	if (r >= 0)
+		t->ledger = l;
+	return r;
+}
+
+int transaction_commit(struct transaction *t, struct err *err)
+{
+	int r = t->ledger->ops->commit(t->ledger, err);
+	if (r >= 0)
+		t->ledger = NULL;
+	return r;
+}
+
+void transaction_end(struct transaction *t)
+{
+	if (t->ledger)
+		t->ledger->ops->rollback(t->ledger);
+	t->ledger = NULL;
+}

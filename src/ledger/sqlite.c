@@ -1,0 +1,277 @@
+/* The ledger in an SQLite file: WAL, every commit synced. libsqlite3 is loaded here, when a ledger is used. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "ledger/backend.h"
+
+#define BUSY_MS     10000
+#define COLUMNS_MAX 32
+#define LIBRARY     "libsqlite3.so.0"
+
+/* The functions used, by their own names without "sqlite3_". */
+#define SQLITE_FUNCTIONS(ROW)                                                                      \
+	ROW(open_v2)                                                                               \
+	ROW(close_v2)                                                                              \
+	ROW(busy_timeout)                                                                          \
+	ROW(exec)                                                                                  \
+	ROW(prepare_v3)                                                                            \
+	ROW(bind_text)                                                                             \
+	ROW(bind_null)                                                                             \
+	ROW(step)                                                                                  \
+	ROW(reset)                                                                                 \
+	ROW(finalize)                                                                              \
+	ROW(column_count)                                                                          \
+	ROW(column_text)                                                                           \
+	ROW(get_autocommit)                                                                        \
+	ROW(errmsg)
+
+struct sqlite {
+	struct ledger ledger;
+	void *library;                         /* owned */
+	sqlite3 *db;                           /* owned */
+	char *path;                            /* owned */
+	sqlite3_stmt *prepared[STATEMENT_MAX]; /* owned */
+#define SQLITE_MEMBER(name) __typeof__(sqlite3_##name) *name;
+	SQLITE_FUNCTIONS(SQLITE_MEMBER)
+#undef SQLITE_MEMBER
+};
+
+static struct sqlite *of(struct ledger *l)
+{
+	return (struct sqlite *)l;
+}
+
+static int load(struct sqlite *s, struct err *err)
+{
+	s->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!s->library)
+		return err_set(
+			err, ERR_HOST, EOPNOTSUPP,
+			"the ledger is written by " LIBRARY
+			", which cannot be loaded (%s). Remedy: apt-get install libsqlite3-0",
+			dlerror());
+		/* POSIX gives data and function pointers one size; the copy says so to the compiler. */
+#define SQLITE_LOAD(name)                                                                          \
+	do {                                                                                       \
+		void *symbol = dlsym(s->library, "sqlite3_" #name);                                \
+		if (!symbol)                                                                       \
+			return err_set(err, ERR_HOST, EOPNOTSUPP,                                  \
+				       LIBRARY " has no sqlite3_" #name);                          \
+		memcpy(&s->name, &symbol, sizeof(symbol));                                         \
+	} while (0);
+	SQLITE_FUNCTIONS(SQLITE_LOAD)
+#undef SQLITE_LOAD
+	return 0;
+}
+
+/* In words, by the kind of failure. */
+static int failed(struct sqlite *s, int code, const char *doing, struct err *err)
+{
+	int e = EIO;
+	switch (code & 0xff) {
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		e = EAGAIN;
+		break;
+	case SQLITE_FULL:
+		e = ENOSPC;
+		break;
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		e = EBADMSG;
+		break;
+	case SQLITE_READONLY:
+	case SQLITE_PERM:
+		e = EACCES;
+		break;
+	default:
+		break;
+	}
+	return err_set(err, ERR_HOST, e, "%s in %s: %s", doing, s->path,
+		       s->db ? s->errmsg(s->db) : "out of memory");
+}
+
+static int script(struct ledger *l, const char *sql, struct err *err)
+{
+	struct sqlite *s = of(l);
+	int code = s->exec(s->db, sql, NULL, NULL, NULL);
+	return code == SQLITE_OK ? 0 : failed(s, code, "write", err);
+}
+
+/* The write lock at once: a reader that becomes a writer could find that it has read what is old. */
+static int begin(struct ledger *l, enum ledger_lock lock, struct err *err)
+{
+	return script(l, "BEGIN IMMEDIATE", err);
+}
+
+static int commit(struct ledger *l, struct err *err)
+{
+	return script(l, "COMMIT", err);
+}
+
+static void rollback(struct ledger *l)
+{
+	struct sqlite *s = of(l);
+	if (!s->get_autocommit(s->db)) /* some failures have ended it already */
+		(void)s->exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+static int step_all(struct sqlite *s, sqlite3_stmt *statement, ledger_row row, void *data,
+		    struct err *err)
+{
+	int code;
+	while ((code = s->step(statement)) == SQLITE_ROW) {
+		const char *columns[COLUMNS_MAX] = { NULL };
+		int n = s->column_count(statement);
+		for (int i = 0; i < n && i < COLUMNS_MAX; i++)
+			columns[i] = (const char *)s->column_text(statement, i);
+		int r = row ? row(data, columns, (size_t)n, err) : 0;
+		if (r < 0)
+			return r;
+	}
+	return code == SQLITE_DONE ? 0 : failed(s, code, "run a statement", err);
+}
+
+static int prepare(struct sqlite *s, const struct statement *statement, sqlite3_stmt **ret,
+		   struct err *err)
+{
+	bool kept = statement->number < STATEMENT_MAX;
+	if (kept && s->prepared[statement->number]) {
+		*ret = s->prepared[statement->number];
+		return 0;
+	}
+	int code = s->prepare_v3(s->db, statement->sql, -1, kept ? SQLITE_PREPARE_PERSISTENT : 0,
+				 ret, NULL);
+	if (code != SQLITE_OK)
+		return failed(s, code, "prepare a statement", err);
+	if (kept)
+		s->prepared[statement->number] = *ret;
+	return 0;
+}
+
+static int run(struct ledger *l, const struct statement *statement, const char *const *values,
+	       ledger_row row, void *data, struct err *err)
+{
+	struct sqlite *s = of(l);
+	sqlite3_stmt *compiled = NULL;
+	int r = prepare(s, statement, &compiled, err);
+	for (size_t i = 0; r >= 0 && i < statement->n_params; i++) {
+		int at = (int)i + 1;
+		int code = values && values[i]
+				   ? s->bind_text(compiled, at, values[i], -1, SQLITE_STATIC)
+				   : s->bind_null(compiled, at);
+		if (code != SQLITE_OK)
+			r = failed(s, code, "set a parameter", err);
+	}
+	if (r >= 0)
+		r = step_all(s, compiled, row, data, err);
+	if (statement->number < STATEMENT_MAX)
+		(void)s->reset(compiled); /* its failure was that of the last step */
+	else
+		(void)s->finalize(compiled);
+	return r;
+}
+
+static int note_row(void *data, const char *const *columns, size_t n, struct err *err)
+{
+	*(bool *)data = true;
+	return 0;
+}
+
+static int is_empty(struct ledger *l, struct err *err)
+{
+	static const struct statement find = {
+		STATEMENT_ONCE, "SELECT 1 FROM sqlite_master WHERE name = 'cupel_schema'", 0
+	};
+	bool found = false;
+	int r = run(l, &find, NULL, note_row, &found, err);
+	return r < 0 ? r : !found;
+}
+
+static int prepare_empty(struct ledger *l, struct err *err)
+{
+	return 0;
+}
+
+static int judge_page(void *data, const char *const *columns, size_t n, struct err *err)
+{
+	const struct sqlite *s = data;
+	return str_eq(columns[0], "ok")
+		       ? 0
+		       : err_set(err, ERR_HOST, EBADMSG, "%s is damaged: %s", s->path, columns[0]);
+}
+
+static int verify(struct ledger *l, struct err *err)
+{
+	static const struct statement check = { STATEMENT_ONCE, "PRAGMA integrity_check", 0 };
+	return run(l, &check, NULL, judge_page, l, err);
+}
+
+static void sqlite_free(struct ledger *l)
+{
+	struct sqlite *s = of(l);
+	if (s->db) {
+		for (size_t i = 0; i < STATEMENT_MAX; i++)
+			(void)s->finalize(s->prepared[i]);
+		(void)s->close_v2(s->db);
+	}
+	if (s->library)
+		(void)dlclose(s->library);
+	free(s->path);
+	free(s);
+}
+
+static const struct ledger_ops ops = {
+	.name = "sqlite",
+	.begin = begin,
+	.commit = commit,
+	.rollback = rollback,
+	.script = script,
+	.run = run,
+	.is_empty = is_empty,
+	.prepare_empty = prepare_empty,
+	.verify = verify,
+	.free = sqlite_free,
+};
+
+/* SQLite would make it readable for all; the files beside it get its mode. */
+static int make_file(const char *path, struct err *err)
+{
+	CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 ? err_errno(err, "open the ledger %s", path) : 0;
+}
+
+static int connect_file(struct sqlite *s, struct err *err)
+{
+	int code = s->open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+	if (code != SQLITE_OK)
+		return failed(s, code, "open the ledger", err);
+	(void)s->busy_timeout(s->db, BUSY_MS);
+	/* FULL: each commit is synced before it counts, which in WAL is not the default of every build. */
+	return script(
+		&s->ledger,
+		"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON",
+		err);
+}
+
+int ledger_sqlite(const char *path, struct ledger **ret, struct err *err)
+{
+	struct sqlite *s = xcalloc(1, sizeof *s);
+	s->ledger.ops = &ops;
+	s->path = xstrdup(path);
+	int r = load(s, err);
+	if (r >= 0)
+		r = make_file(path, err);
+	if (r >= 0)
+		r = connect_file(s, err);
+	if (r < 0) {
+		sqlite_free(&s->ledger);
+		return r;
+	}
+	*ret = &s->ledger;
+	return 0;
+}

@@ -1,0 +1,95 @@
+"""Delivery to the ledger dies at each of its phases, and each of its operations fails or is its
+last: in the end every run is entered once, and nothing is owed. What SQLite itself writes is
+SQLite's to test."""
+
+import contextlib
+import fcntl
+import json
+
+import pytest
+
+import leftovers
+from faults import Failures, work
+
+
+@contextlib.contextmanager
+def nobody_delivers(faulty):
+    """A run leaves its mark, and no process takes it up: another holds the lock."""
+    with open(faulty.caller.home / "ledger.lock", "a+b") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        yield
+
+
+def owed_run(faulty):
+    with nobody_delivers(faulty):
+        result = faulty.caller.run(*work())
+    assert result.cause == "ok", result.stderr
+    assert (faulty.caller.home / "undelivered" / result.run_dir.name).exists()
+    return result.run_dir.name
+
+
+def deliver(faulty, fault=None):
+    """By the command that does it in its own process."""
+    return faulty.caller.call(
+        faulty.caller.binary,
+        "ledger",
+        "check",
+        "--json",
+        env={"CUPEL_FAULT": fault} if fault else None,
+    )
+
+
+def check(faulty, status, err):
+    assert status in (0, 1, 125, -9) and (status != 125 or "cupel: " in err), (status, err)
+    status, out, err = deliver(faulty)
+    assert status == 0, (out, err)
+    audit = json.loads(out)
+    runs = sum((path / "verdict.json").exists() for path in (faulty.caller.home / "runs").iterdir())
+    assert audit["runs"] == runs > 0
+    assert list((faulty.caller.home / "undelivered").iterdir()) == []
+    leftovers.assert_nothing_left(faulty.caller)
+
+
+@pytest.fixture
+def settled(faulty_root):
+    assert deliver(faulty_root)[0] == 0
+    return faulty_root
+
+
+def test_every_phase_of_delivery_is_reached_and_survives_death(settled):
+    owed_run(settled)
+    phases = settled.trace("ledger", "check", "--json").phases
+    assert phases == ["ledger-begun", "ledger-entered", "ledger-committed", "ledger-settled"]
+    failures = Failures()
+    for phase in phases:
+        owed_run(settled)
+        status, _, err = deliver(settled, f"abort:{phase}")
+        assert status == -9
+        failures.case(f"abort:{phase}", check, settled, status, err)
+    failures.assert_none()
+
+
+@pytest.mark.parametrize("kind", ["{}:EIO", "{}+:ENOSPC", "{}:KILL"])
+def test_each_operation_of_delivery_fails(settled, kind):
+    owed_run(settled)
+    operations = settled.trace("ledger", "check", "--json").operations
+    assert any(what == "unlink" for what, _ in operations), operations
+    failures = Failures()
+    for k in range(1, len(operations) + 1):
+        owed_run(settled)
+        status, _, err = deliver(settled, "fail:any:" + kind.format(k))
+        failures.case(f"{kind.format(k)} {operations[k - 1]}", check, settled, status, err)
+    failures.assert_none()
+
+
+def test_a_home_without_a_ledger_gets_one_whatever_fails(settled):
+    """The first delivery also makes the home's id and the database."""
+    home = settled.caller.home
+    failures = Failures()
+    for k in range(1, 12):
+        owed_run(settled)
+        for name in ("ledger.id", "ledger.json", "cupel.db"):
+            (home / name).unlink(missing_ok=True)
+        status, _, err = deliver(settled, f"fail:any:{k}:KILL")
+        failures.case(f"{k}", check, settled, status, err)
+    failures.assert_none()

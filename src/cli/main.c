@@ -13,7 +13,8 @@
 const struct command *const commands[] = { &command_run,     &command_plan,   &command_list,
 					   &command_show,    &command_logs,   &command_runtime,
 					   &command_config,  &command_gc,     &command_completion,
-					   &command_version, &command_export, &command_report };
+					   &command_version, &command_export, &command_report,
+					   &command_audit };
 const size_t n_commands = sizeof commands / sizeof *commands;
 
 int cli_fail(const struct err *err)

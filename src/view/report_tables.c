@@ -108,7 +108,7 @@ static void add_event_data(struct str *s, const json_t *data)
 		CLEANUP_FREE char *text =
 			json_is_string(value) ? xstrdup(json_string_value(value))
 					      : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-		if (!text || json_is_null(value))
+		if (!text || json_is_null(value) || json_is_object(value))
 			continue;
 		str_add(s, "<span class=\"soft\">");
 		html_add(s, key);

@@ -190,9 +190,9 @@ int export_crate(const struct dossier *d, const struct crate_files *files, const
 	if (!path || str_eq(path, "/"))
 		return err_caller(err, "'%s' is no place for a crate", to);
 	int r = place_open(path, &place, err);
-	if (r >= 0)
+	if (r >= 0 && place.temporary)
 		r = open_sink(d, &place, str_ends(path, ".zip"), &fd, &sink, err);
-	if (r < 0)
+	if (r < 0 || !sink)
 		return r;
 	e.sink = sink;
 	r = put_all(&e, err);

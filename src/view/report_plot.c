@@ -7,6 +7,7 @@
 #include "view/report_parts.h"
 
 #define USAGE_MAX  ((size_t)64 << 20)
+#define LINES_MAX  16  /* of a grid */
 #define POINTS_MAX 400 /* more than the drawing has columns to show */
 #define WIDTH      920.0
 #define HEIGHT     230.0
@@ -159,8 +160,9 @@ static double nice_bytes(double top)
 
 static void add_grid(const struct plot *p, struct str *s)
 {
-	for (double value = 0; value <= p->top; value += p->step) {
+	for (int i = 0; i < LINES_MAX && i * p->step <= p->top; i++) {
 		char text[40];
+		double value = i * p->step;
 		p->print(value, text, sizeof text);
 		str_addf(s,
 			 "<line class=\"grid\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\"/>"
@@ -169,11 +171,11 @@ static void add_grid(const struct plot *p, struct str *s)
 			 y_of(p, value) + 4, value > 0 ? text : "0");
 	}
 	double step = nice_step(p->end_s, 8);
-	for (double t_s = 0; t_s <= p->end_s * 1.0001; t_s += step)
+	for (int i = 0; i < LINES_MAX && i * step <= p->end_s * 1.0001; i++)
 		str_addf(
 			s,
 			"<text class=\"tick\" text-anchor=\"middle\" x=\"%.1f\" y=\"%.0f\">%.4g s</text>",
-			smaller(x_of(p, t_s), WIDTH - RIGHT - 14), HEIGHT - 8, t_s);
+			smaller(x_of(p, i * step), WIDTH - RIGHT - 14), HEIGHT - 8, i * step);
 }
 
 static void add_curve(const struct plot *p, struct str *s)

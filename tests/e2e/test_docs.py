@@ -16,7 +16,8 @@ CUPEL = os.environ.get("CUPEL", f"{BUILD}/cupel")
 PAGES = sorted(path.name.removesuffix(".scd") for path in (DOCS / "man").glob("*.scd"))
 PAGE_OF = {"run": "cupel-run.1", "plan": "cupel-plan.1", "config": "cupel-config.1",
            "list": "cupel-list.1", "show": "cupel-list.1", "logs": "cupel-list.1",
-           "gc": "cupel-list.1", "runtime": "cupel-runtime.1", "completion": "cupel.1", "version": "cupel.1"}
+           "gc": "cupel-list.1", "export": "cupel-export.1", "report": "cupel-export.1", "audit": "cupel-audit.1",
+           "runtime": "cupel-runtime.1", "completion": "cupel.1", "version": "cupel.1"}
 
 
 def page(name):
@@ -58,7 +59,7 @@ def test_every_command_has_a_page():
         assert f"*{command}*" in page("cupel.1")
 
 
-@pytest.mark.parametrize("command", ["run", "config", "list", "show", "logs", "gc"])
+@pytest.mark.parametrize("command", ["run", "config", "list", "show", "logs", "gc", "export"])
 def test_every_option_is_in_its_page_and_no_other(command):
     assert options(command) == documented(PAGE_OF[command])
 
@@ -73,6 +74,12 @@ def test_every_option_of_runtime_is_in_its_page_and_no_other():
                                call("runtime", word, "--help").stdout.split("options:")[1]
                                .replace(",", " ")))
     assert told == documented("cupel-runtime.1")
+
+
+def test_every_option_of_report_and_audit_is_in_its_page():
+    assert options("report") < documented("cupel-export.1")
+    told = call("audit", "verify", "--help").stdout.split("options:")[1].replace(",", " ")
+    assert set(re.findall(r"(?<!\S)(--?[a-z][a-z-]*)", told)) == documented("cupel-audit.1")
 
 
 def test_plan_has_the_options_of_run():

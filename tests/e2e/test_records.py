@@ -188,7 +188,7 @@ def test_version(cupel):
     assert json.loads(cupel.call(cupel.binary, "version", "--json")[1]) == {"version": number}
 
 
-COMMANDS = ["run", "plan", "list", "show", "logs", "runtime", "config", "gc", "completion",
+COMMANDS = ["run", "plan", "list", "show", "logs", "export", "report", "audit", "runtime", "config", "gc", "completion",
             "version"]
 
 

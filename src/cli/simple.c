@@ -104,7 +104,7 @@ const struct command command_gc = {
 	.name = "gc",
 	.usage = "[--json]",
 	.summary =
-		"remove what dead runs left behind and record them as lost; run, list, show and logs do so first",
+		"remove what dead runs left behind and record them as lost; most other commands do so first",
 	.options = &simple_options,
 	.main = main_gc,
 };

@@ -166,12 +166,13 @@ static int record_lost(struct record *r, const struct config *c, struct err *err
 	if (aside < 0)
 		return aside;
 	FAULT_PHASE("gc-aside");
-	e = record_event(
-		r, "lost",
-		json_pack("{s:s,s:b}", "removed", str_text(&found), "outputs_set_aside", aside),
-		err);
+	CLEANUP_JSON json_t *verdict = lost_verdict(r, str_text(&found), aside);
+	json_t *data =
+		json_pack("{s:s,s:b}", "removed", str_text(&found), "outputs_set_aside", aside);
+	record_seal(r, verdict, data);
+	e = record_event(r, "lost", data, err);
 	FAULT_PHASE("gc-lost");
-	return e < 0 ? e : record_finish(r, lost_verdict(r, str_text(&found), aside), err);
+	return e < 0 ? e : record_finish(r, take_ptr(verdict), err);
 }
 
 static void drop_entry(const struct record *r)

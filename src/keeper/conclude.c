@@ -155,8 +155,11 @@ struct syncing {
 
 static void sync_record(void *data)
 {
+	static const char *const grown[] = { "stdout.log", "stderr.log", "usage.jsonl" };
 	struct syncing *s = data;
 	s->result = record_sync(&s->k->record, &s->err);
+	for (size_t i = 0; i < sizeof grown / sizeof *grown; i++)
+		record_digest(&s->k->record, grown[i]);
 	FAULT_PHASE("finish-files-synced");
 }
 
@@ -205,13 +208,16 @@ int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err)
 {
 	struct keeping *k = &s->k;
 	verdict_decide(&k->ending, v);
-	int r = record_event(&k->record, "verdict",
-			     json_pack("{s:s,s:i}", "cause", cause_name(v->cause), "exit_status",
-				       v->exit_status),
-			     err);
-	if (r < 0)
-		return r;
-	FAULT_PHASE("verdict-announced");
 	struct run_times times = { s->accepted_real_ns, s->started_real_ns, s->ended_real_ns };
-	return record_finish(&k->record, describe_verdict(k, v, &times), err);
+	json_t *verdict = describe_verdict(k, v, &times);
+	json_t *data = json_pack("{s:s,s:i}", "cause", cause_name(v->cause), "exit_status",
+				 v->exit_status);
+	record_seal(&k->record, verdict, data);
+	int r = record_event(&k->record, "verdict", data, err);
+	if (r < 0) {
+		json_decref(verdict);
+		return r;
+	}
+	FAULT_PHASE("verdict-announced");
+	return record_finish(&k->record, verdict, err);
 }

@@ -313,4 +313,5 @@ void record_release(struct record *r)
 	cleanup_fd(&r->home_fd);
 	cleanup_free(&r->id);
 	str_release(&r->unwritten);
+	json_decrefp(&r->digests);
 }

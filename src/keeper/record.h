@@ -29,6 +29,7 @@ struct record {
 	} unsynced[RECORD_FILES_MAX]; /* owned; written, not yet durable */
 	size_t n_unsynced;
 	struct str unwritten; /* owned; lines that the disk did not take yet */
+	json_t *digests;      /* owned; sha256 of the files by name, for the last event */
 	bool leaves_traces; /* something of the run is left on the host: active/ID stays, for gc */
 };
 
@@ -80,5 +81,12 @@ int record_set_outputs_aside(struct record *r, struct err *err);
 /* The run is complete: active/ID becomes undelivered/ID, which says that it is owed to the ledger. One rename, and nothing that a run
  * would wait for. Negative errno. */
 int record_owe(const struct record *r);
-/* Syncs what was written, then verdict.json atomically, then drops active/ID (record_owe). Takes `verdict`. */
+/* The SHA-256 of a file that is whole, among those that the last event vouches for; a file that is not there has none. */
+void record_digest(struct record *r, const char *name);
+/* Puts into the data of the last event what makes it vouch for the rest: "files", name to sha256, and "verdict_sha256". */
+void record_seal(struct record *r, const json_t *verdict, json_t *data);
+/* Of a verdict as it was before record_finish added "events" to it. */
+void record_verdict_digest(const json_t *verdict, char ret_hex[HASH_HEX]);
+/* Adds "events" to the verdict: how many there are, and the SHA-256 of the last. Syncs what was written, then verdict.json
+ * atomically, then drops active/ID (record_owe). Takes `verdict`. */
 int record_finish(struct record *r, json_t *verdict, struct err *err);

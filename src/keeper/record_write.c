@@ -67,6 +67,13 @@ int record_sync(struct record *r, struct err *err)
 	return fdatasync(r->events_fd) < 0 ? err_errno(err, "sync events.jsonl") : 0;
 }
 
+static void note_digest(struct record *r, const char *name, const char *hex)
+{
+	if (!r->digests)
+		r->digests = json_object();
+	json_object_set_new(r->digests, name, json_string(hex));
+}
+
 int record_file(struct record *r, const char *name, json_t *value, struct err *err)
 {
 	CLEANUP_JSON json_t *owned = value;
@@ -83,8 +90,36 @@ int record_file(struct record *r, const char *name, json_t *value, struct err *e
 		(void)unlinkat(r->dir_fd, name, 0); /* half a file is worse than none */
 		return err_set(err, ERR_HOST, -e, "write %s: %s", name, strerrordesc_np(-e));
 	}
+	char hex[HASH_HEX];
+	hash_bytes(text, length + 1, hex);
+	note_digest(r, name, hex);
 	record_owe_sync(r, name, take_fd(&fd));
 	return 0;
+}
+
+void record_digest(struct record *r, const char *name)
+{
+	char hex[HASH_HEX];
+	CLEANUP_FD int fd = fs_open_beneath(r->dir_fd, name, O_RDONLY | O_CLOEXEC, 0);
+	if (fd >= 0 && hash_file(fd, hex) >= 0)
+		note_digest(r, name, hex);
+}
+
+void record_verdict_digest(const json_t *verdict, char ret_hex[HASH_HEX])
+{
+	CLEANUP_JSON json_t *plain = json_copy((json_t *)verdict);
+	(void)json_object_del(plain, "events");
+	CLEANUP_FREE char *text = json_dumps(plain, JSON_COMPACT);
+	hash_bytes(text ? text : "", text ? strlen(text) : 0, ret_hex);
+}
+
+void record_seal(struct record *r, const json_t *verdict, json_t *data)
+{
+	char hex[HASH_HEX];
+	record_verdict_digest(verdict, hex);
+	json_object_set_new(data, "verdict_sha256", json_string(hex));
+	if (r->digests)
+		json_object_set(data, "files", r->digests);
 }
 
 int record_set_outputs_aside(struct record *r, struct err *err)
@@ -157,6 +192,9 @@ static void owe_besides(const struct record *r)
 int record_finish(struct record *r, json_t *verdict, struct err *err)
 {
 	CLEANUP_JSON json_t *owned = verdict;
+	json_object_set_new(
+		owned, "events",
+		json_pack("{s:I,s:s}", "count", (json_int_t)r->n_events, "head", r->chain));
 	int e = r->n_unsynced || r->unwritten.length ? record_sync(r, err) : 0;
 	if (e >= 0)
 		e = write_verdict(r, owned, err);

@@ -12,7 +12,7 @@ int archive_load(struct archive_library *ret, struct err *err)
 	if (!l.library)
 		return err_set(
 			err, ERR_HOST, EOPNOTSUPP,
-			"images are read by libarchive.so.13, which cannot be loaded (%s). Remedy: apt-get install libarchive13",
+			"archives are read and written by libarchive.so.13, which cannot be loaded (%s). Remedy: apt-get install libarchive13",
 			dlerror());
 		/* POSIX gives data and function pointers one size; the copy says so to the compiler. */
 #define ARCHIVE_LOAD(name)                                                                         \

@@ -1,5 +1,5 @@
-/* libarchive, loaded when an archive is read: `cupel run` starts without it. The only header that includes archive.h. Only streams of tar,
- * plain or compressed by gzip or zstd, are read, and never by a program of another's: a filter that libarchive would leave to one is an
+/* libarchive, loaded when an archive is read or written: `cupel run` starts without it. The only header that includes archive.h. Only
+ * streams of tar, plain or compressed by gzip or zstd, are read, and never by a program of another's: a filter that libarchive would leave to one is an
  * error. */
 #pragma once
 
@@ -31,7 +31,21 @@
 	ROW(entry_mtime)                                                                           \
 	ROW(entry_mtime_nsec)                                                                      \
 	ROW(entry_hardlink)                                                                        \
-	ROW(entry_symlink)
+	ROW(entry_symlink)                                                                         \
+	ROW(write_new)                                                                             \
+	ROW(write_free)                                                                            \
+	ROW(write_set_format_zip)                                                                  \
+	ROW(write_open_fd)                                                                         \
+	ROW(write_header)                                                                          \
+	ROW(write_data)                                                                            \
+	ROW(write_close)                                                                           \
+	ROW(entry_new)                                                                             \
+	ROW(entry_free)                                                                            \
+	ROW(entry_set_pathname)                                                                    \
+	ROW(entry_set_filetype)                                                                    \
+	ROW(entry_set_perm)                                                                        \
+	ROW(entry_set_size)                                                                        \
+	ROW(entry_set_mtime)
 
 struct archive_library {
 	void *library; /* owned */

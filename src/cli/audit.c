@@ -1,0 +1,126 @@
+/* cupel audit verify: are the records what was recorded? */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "health/audit.h"
+
+struct audit_args {
+	bool json, outputs;
+};
+
+enum { SET_JSON, SET_OUTPUTS };
+
+static int set(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	struct audit_args *a = target;
+	a->json |= row->number == SET_JSON;
+	a->outputs |= row->number == SET_OUTPUTS;
+	return 0;
+}
+
+static const struct option_row rows[] = {
+	{ 0, "outputs", NULL, "read each output too, and hold it against its digest", set,
+	  SET_OUTPUTS },
+	{ 0, "json", NULL, "print JSON", set, SET_JSON },
+};
+static const struct options verify_options = { rows, sizeof rows / sizeof *rows };
+static const struct options no_options = { NULL, 0 };
+
+static void print_json(const struct audit_report *r)
+{
+	CLEANUP_JSON json_t *o = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:O}", "runs",
+					   json_u64(r->runs), "events", json_u64(r->events),
+					   "files", json_u64(r->files), "torn", json_u64(r->torn),
+					   "unfinished", json_u64(r->unfinished), "broken",
+					   json_u64(r->broken), "links", r->links);
+	CLEANUP_FREE char *text = json_dumps(o, JSON_COMPACT);
+	printf("%s\n", text ? text : "null");
+}
+
+static void print_words(const struct audit_report *r)
+{
+	size_t i;
+	json_t *link;
+	json_array_foreach(r->links, i, link)
+	{
+		const char *run = NULL, *file = NULL, *reason = NULL;
+		char place[32] = "";
+		(void)json_unpack(link, "{s:s,s:s,s:s}", "run", &run, "file", &file, "reason",
+				  &reason);
+		if (json_is_integer(json_object_get(link, "line")))
+			(void)snprintf(
+				place, sizeof place, ":%lld",
+				(long long)json_integer_value(json_object_get(link, "line")));
+		CLEANUP_FREE char *name = str_visible(file ? file : "?");
+		CLEANUP_FREE char *why = str_visible(reason ? reason : "?");
+		printf("broken: %s/%s%s: %s\n", run ? run : "?", name, place, why);
+	}
+	printf("%llu runs, %llu events, %llu files: %llu broken, %llu not finished, %llu torn lines\n",
+	       (unsigned long long)r->runs, (unsigned long long)r->events,
+	       (unsigned long long)r->files, (unsigned long long)r->broken,
+	       (unsigned long long)r->unfinished, (unsigned long long)r->torn);
+}
+
+static int main_verify(const struct command *self, int argc, char **argv)
+{
+	CLEANUP_CONFIG struct config config = { 0 };
+	CLEANUP_AUDIT_REPORT struct audit_report report = { 0 };
+	struct audit_args args = { 0 };
+	struct operands rest = { 0 };
+	struct err err = { 0 };
+	int r = cli_parse(self, argc, argv, &args, &rest, &err);
+	if (r >= 0 && argc - rest.first > 1)
+		r = err_caller(&err, "usage: cupel %s %s", self->name, self->usage);
+	if (r < 0)
+		return cli_stop(self, r, &err);
+	r = config_read(&(struct config_where){ 0 }, &config, &err);
+	if (r >= 0)
+		r = audit_verify(&config, rest.first < argc ? argv[rest.first] : NULL,
+				 args.outputs ? AUDIT_OUTPUTS : AUDIT_RECORDS, &report, &err);
+	if (r < 0)
+		return cli_fail(&err);
+	if (args.json)
+		print_json(&report);
+	else
+		print_words(&report);
+	return report.broken ? 1 : 0;
+}
+
+static const struct command command_audit_verify = {
+	.name = "audit verify",
+	.usage = "[--outputs] [--json] [ID]",
+	.summary = "follow the chain of events of each run, or of one, and name every broken link",
+	.options = &verify_options,
+	.main = main_verify,
+};
+
+static const struct command *const subs[] = { &command_audit_verify };
+#define N_SUBS (sizeof subs / sizeof *subs)
+
+static int main_audit(const struct command *self, int argc, char **argv)
+{
+	struct err err = { 0 };
+	struct operands rest;
+	int r = cli_parse(self, argc, argv, NULL, &rest, &err);
+	if (r < 0)
+		return cli_stop(self, r, &err);
+	if (rest.first < argc)
+		for (size_t i = 0; i < N_SUBS; i++)
+			if (str_eq(argv[rest.first], cli_word(subs[i])))
+				return subs[i]->main(subs[i], argc - rest.first, argv + rest.first);
+	(void)err_caller(&err, "usage: cupel %s %s", self->name, self->usage);
+	return cli_fail(&err);
+}
+
+const struct command command_audit = {
+	.name = "audit",
+	.usage = "verify [--outputs] [--json] [ID]",
+	.summary = "prove that the records are what was recorded",
+	.options = &no_options,
+	.subs = subs,
+	.n_subs = N_SUBS,
+	.main = main_audit,
+};

@@ -1,0 +1,168 @@
+/* cupel export, cupel report: a run for those who do not have its record. */
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/fs.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "cli/cli.h"
+#include "health/gc.h"
+#include "view/crate.h"
+#include "view/export.h"
+#include "view/report.h"
+
+struct export_args {
+	const char *to; /* borrowed from argv */
+	bool json, metadata, with_inputs;
+};
+
+enum { SET_JSON, SET_TO, SET_METADATA, SET_WITH_INPUTS };
+
+static int set(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	struct export_args *a = target;
+	if (row->number == SET_TO && !value[0])
+		return err_caller(err, "--to needs a name");
+	if (row->number == SET_TO)
+		a->to = value;
+	a->json |= row->number == SET_JSON;
+	a->metadata |= row->number == SET_METADATA;
+	a->with_inputs |= row->number == SET_WITH_INPUTS;
+	return 0;
+}
+
+static const struct option_row export_rows[] = {
+	{ 0, "to", "PLACE", "a directory to make, or a file that ends in .zip; ID.zip otherwise",
+	  set, SET_TO },
+	{ 0, "with-inputs", NULL, "the input files too, those that are still what they were", set,
+	  SET_WITH_INPUTS },
+	{ 0, "metadata", NULL, "print " CRATE_METADATA " and make nothing", set, SET_METADATA },
+	{ 0, "json", NULL, "print JSON", set, SET_JSON },
+};
+static const struct options export_options = { export_rows,
+					       sizeof export_rows / sizeof *export_rows };
+static const struct option_row report_rows[] = {
+	{ 0, "to", "FILE", "the file to write, - for standard output; ID.html otherwise", set,
+	  SET_TO },
+	{ 0, "json", NULL, "print JSON", set, SET_JSON },
+};
+static const struct options report_options = { report_rows,
+					       sizeof report_rows / sizeof *report_rows };
+
+/* Options may stand before the id or after it. */
+static int begin(const struct command *self, int argc, char **argv, struct export_args *args,
+		 struct dossier *ret, struct err *err)
+{
+	CLEANUP_CONFIG struct config config = { 0 };
+	struct operands rest = { 0 }, after = { 0 };
+	struct gc_report report;
+	struct err ignored;
+	int r = cli_parse(self, argc, argv, args, &rest, err);
+	if (r >= 0 && rest.first < argc)
+		r = cli_parse(self, argc - rest.first, argv + rest.first, args, &after, err);
+	if (r >= 0 && (rest.first >= argc || rest.first + after.first != argc))
+		r = err_caller(err, "usage: cupel %s %s", self->name, self->usage);
+	if (r >= 0)
+		r = config_read(&(struct config_where){ 0 }, &config, err);
+	if (r >= 0 && gc_sweep(&config, &report, &ignored) < 0)
+		log_warning("%s", ignored.text);
+	return r < 0 ? r : dossier_read(&config, argv[rest.first], ret, err);
+}
+
+static int print_metadata(const struct dossier *d, const struct crate_files *files, struct err *err)
+{
+	CLEANUP_JSON json_t *crate = crate_json(d, files);
+	CLEANUP_FREE char *text = json_dumps(crate, JSON_INDENT(2));
+	if (!text || printf("%s\n", text) < 0 || fflush(stdout) != 0)
+		return err_errno(err, "write " CRATE_METADATA);
+	return 0;
+}
+
+static void print_result(const struct export_args *args, const char *path, uint64_t files,
+			 uint64_t bytes)
+{
+	CLEANUP_JSON json_t *o = json_pack("{s:o,s:o,s:o}", "path", json_text(path), "files",
+					   json_u64(files), "bytes", json_u64(bytes));
+	CLEANUP_FREE char *text = json_dumps(o, JSON_COMPACT);
+	CLEANUP_FREE char *shown = str_visible(path);
+	printf("%s\n", args->json ? text : shown);
+}
+
+static int main_export(const struct command *self, int argc, char **argv)
+{
+	CLEANUP_DOSSIER struct dossier d = DOSSIER_INIT;
+	CLEANUP_CRATE_FILES struct crate_files files = { 0 };
+	CLEANUP_EXPORTED struct exported done = { 0 };
+	struct export_args args = { 0 };
+	struct err err = { 0 };
+	int r = begin(self, argc, argv, &args, &d, &err);
+	if (r < 0)
+		return cli_stop(self, r, &err);
+	CLEANUP_FREE char *otherwise = xasprintf("%s.zip", d.id);
+	r = crate_gather(&d, args.with_inputs ? CRATE_WITH_INPUTS : CRATE_WITHOUT_INPUTS, &files,
+			 &err);
+	if (r >= 0 && args.metadata)
+		r = print_metadata(&d, &files, &err);
+	else if (r >= 0)
+		r = export_crate(&d, &files, args.to ? args.to : otherwise, &done, &err);
+	if (r < 0)
+		return cli_fail(&err);
+	if (!args.metadata)
+		print_result(&args, done.path, done.files, done.bytes);
+	return 0;
+}
+
+const struct command command_export = {
+	.name = "export",
+	.usage = "ID [--to PLACE] [--with-inputs] [--metadata] [--json]",
+	.summary =
+		"a run with its record, logs, outputs and code as an RO-Crate: a directory or a zip file",
+	.options = &export_options,
+	.main = main_export,
+};
+
+static int write_report(const char *to, const struct str *page, char **ret_path, struct err *err)
+{
+	CLEANUP_FREE char *cwd = path_cwd();
+	CLEANUP_FREE char *path = cwd ? path_normal(cwd, to) : NULL;
+	if (!path)
+		return err_caller(err, "'%s' is no place for a file", to);
+	CLEANUP_FREE char *parent = path_parent(path);
+	CLEANUP_FD int dir_fd = open(parent, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return err_errno(err, "open %s", parent);
+	int r = fs_write_atomic(dir_fd, path_base(path), page->text, page->length, 0644, err);
+	if (r >= 0)
+		*ret_path = take_ptr(path);
+	return r;
+}
+
+static int main_report(const struct command *self, int argc, char **argv)
+{
+	CLEANUP_DOSSIER struct dossier d = DOSSIER_INIT;
+	CLEANUP_STR struct str page = { 0 };
+	CLEANUP_FREE char *path = NULL;
+	struct export_args args = { 0 };
+	struct err err = { 0 };
+	int r = begin(self, argc, argv, &args, &d, &err);
+	if (r < 0)
+		return cli_stop(self, r, &err);
+	CLEANUP_FREE char *otherwise = xasprintf("%s.html", d.id);
+	report_html(&d, NULL, &page);
+	if (str_eq(args.to, "-"))
+		return fs_write_all(STDOUT_FILENO, page.text, page.length) < 0 ? 125 : 0;
+	if (write_report(args.to ? args.to : otherwise, &page, &path, &err) < 0)
+		return cli_fail(&err);
+	print_result(&args, path, 1, page.length);
+	return 0;
+}
+
+const struct command command_report = {
+	.name = "report",
+	.usage = "ID [--to FILE] [--json]",
+	.summary =
+		"a run as one page for a browser: verdict, use against limits, timeline, outputs, logs",
+	.options = &report_options,
+	.main = main_report,
+};

@@ -1,0 +1,272 @@
+/* Follows the links of records. */
+#include "health/audit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "base/hash.h"
+#include "base/path.h"
+#include "keeper/record.h"
+#include "spec/id.h"
+
+#define EVENTS_MAX ((size_t)64 << 20)
+#define RECORD_MAX ((size_t)64 << 20)
+
+struct audit {
+	const char *id; /* borrowed */
+	int dir_fd;     /* owned */
+	enum audit_depth depth;
+	struct audit_report *report; /* borrowed */
+	uint64_t n;                  /* lines so far */
+	char head[HASH_HEX];         /* of the last line */
+	json_t *last;                /* owned; the last event that could be read */
+};
+
+static void audit_release(struct audit *a)
+{
+	cleanup_fd(&a->dir_fd);
+	json_decrefp(&a->last);
+}
+
+void audit_report_release(struct audit_report *r)
+{
+	json_decrefp(&r->links);
+}
+
+/* Always 1: the run is done with. */
+static int broken(struct audit *a, const char *file, uint64_t line, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+static int broken(struct audit *a, const char *file, uint64_t line, const char *format, ...)
+{
+	char *reason = NULL;
+	va_list args;
+	va_start(args, format);
+	int n = vasprintf(&reason, format, args);
+	va_end(args);
+	if (n < 0)
+		abort(); /* as the other allocations do */
+	if (a->report->broken++ < AUDIT_BROKEN_MAX)
+		json_array_append_new(a->report->links,
+				      json_pack("{s:s,s:o,s:o,s:o}", "run", a->id, "file",
+						json_text(file), "line",
+						line ? json_u64(line) : json_null(), "reason",
+						json_text(reason)));
+	free(reason);
+	return 1;
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	const char *text = json_string_value(json_object_get(o, key));
+	return text ? text : "";
+}
+
+/* One line: 0, or 1 if its link does not hold. */
+static int check_line(struct audit *a, const char *line, size_t length)
+{
+	CLEANUP_JSON json_t *event = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);
+	a->n++;
+	if (!json_is_object(event)) {
+		a->report->torn++;
+		hash_bytes(line, length, a->head);
+		return 0;
+	}
+	if (!str_eq(text_of(event, "prev"), a->head))
+		return broken(a, "events.jsonl", a->n,
+			      "the event '%s' does not carry the SHA-256 of what is before it",
+			      text_of(event, "event"));
+	if (json_integer_value(json_object_get(event, "n")) != (json_int_t)a->n)
+		return broken(a, "events.jsonl", a->n, "the event is not number %llu",
+			      (unsigned long long)a->n);
+	if (!str_eq(text_of(event, "run"), a->id))
+		return broken(a, "events.jsonl", a->n, "the event is of another run");
+	hash_bytes(line, length, a->head);
+	json_decrefp(&a->last);
+	a->last = json_incref(event);
+	a->report->events++;
+	return 0;
+}
+
+/* A line without its end is being written, or was cut by a crash that nobody has swept up after: a complete run has none. */
+static int check_events(struct audit *a, bool is_complete)
+{
+	CLEANUP_FREE char *text = NULL;
+	size_t length = 0;
+	struct err err = { 0 };
+	memset(a->head, '0', HASH_HEX - 1);
+	if (fs_read_capped(a->dir_fd, "events.jsonl", EVENTS_MAX, &text, &length, &err) < 0)
+		return broken(a, "events.jsonl", 0, "%s", err.text);
+	for (char *line = text; line < text + length;) {
+		char *end = memchr(line, '\n', (size_t)(text + length - line));
+		if (!end)
+			return is_complete ? broken(a, "events.jsonl", a->n + 1,
+						    "the last line is cut off")
+					   : 0;
+		int r = check_line(a, line, (size_t)(end - line));
+		if (r)
+			return r;
+		line = end + 1;
+	}
+	return 0;
+}
+
+static int check_digest(struct audit *a, const char *path, const char *sha256)
+{
+	char hex[HASH_HEX];
+	CLEANUP_FD int fd =
+		fs_open_beneath(a->dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+	int r = fd < 0 ? fd : hash_file(fd, hex);
+	if (r < 0)
+		return broken(a, path, 0, "%s", strerrordesc_np(-r));
+	a->report->files++;
+	return str_eq(hex, sha256)
+		       ? 0
+		       : broken(a, path, 0, "its SHA-256 is not the one that was recorded");
+}
+
+static int check_files(struct audit *a, const json_t *data)
+{
+	const char *name;
+	json_t *digest;
+	json_object_foreach(json_object_get(data, "files"), name, digest)
+	{
+		const char *text = json_string_value(digest);
+		int r = check_digest(a, name, text ? text : "");
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+/* The bytes of a path that is not UTF-8 are in path_hex. */
+static char *output_path(const char *dir, const json_t *file)
+{
+	CLEANUP_STR struct str path = { 0 };
+	const char *hex = text_of(file, "path_hex");
+	str_addf(&path, "%s/%s", dir, hex[0] ? "" : text_of(file, "path"));
+	for (; hex[0] && hex[1]; hex += 2) {
+		char two[3] = { hex[0], hex[1], 0 };
+		char byte = (char)strtoul(two, NULL, 16);
+		str_add_n(&path, &byte, 1);
+	}
+	return str_take(&path);
+}
+
+static int check_outputs(struct audit *a)
+{
+	static const char *const dirs[] = { "outputs", "partial" };
+	CLEANUP_JSON json_t *manifest = NULL;
+	struct err err = { 0 };
+	struct stat st = { 0 };
+	size_t i, at = 0;
+	json_t *file;
+	int r = json_read_file(a->dir_fd, "outputs.json", RECORD_MAX, &manifest, &err);
+	if (r == -ENOENT)
+		return 0; /* it never came to that; if it did, the last event has missed it already */
+	if (r < 0)
+		return broken(a, "outputs.json", 0, "%s", err.text);
+	if (fstatat(a->dir_fd, dirs[at], &st, AT_SYMLINK_NOFOLLOW) < 0)
+		at++;
+	json_array_foreach(json_object_get(manifest, "files"), i, file)
+	{
+		CLEANUP_FREE char *path = output_path(dirs[at], file);
+		r = check_digest(a, path, text_of(file, "sha256"));
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+/* The verdict names the last event, and the last event the verdict. */
+static int check_verdict(struct audit *a, const json_t *verdict)
+{
+	char hex[HASH_HEX];
+	const json_t *events = json_object_get(verdict, "events");
+	const json_t *data = json_object_get(a->last, "data");
+	json_int_t count = json_integer_value(json_object_get(events, "count"));
+	if (!str_eq(text_of(events, "head"), a->head) || count != (json_int_t)a->n)
+		return broken(
+			a, "events.jsonl", a->n,
+			"this is not the last event that verdict.json names: that is number %lld",
+			(long long)count);
+	record_verdict_digest(verdict, hex);
+	if (!str_eq(text_of(data, "verdict_sha256"), hex))
+		return broken(a, "verdict.json", 0,
+			      "it is not the verdict that the last event vouches for");
+	return check_files(a, data);
+}
+
+static int check_run(struct audit *a)
+{
+	CLEANUP_JSON json_t *verdict = NULL;
+	struct err err = { 0 };
+	int found = json_read_file(a->dir_fd, "verdict.json", RECORD_MAX, &verdict, &err);
+	if (found < 0 && found != -ENOENT)
+		return broken(a, "verdict.json", 0, "%s", err.text);
+	int r = check_events(a, found >= 0);
+	if (r || found < 0) {
+		a->report->unfinished += found < 0;
+		return r;
+	}
+	r = check_verdict(a, verdict);
+	return r || a->depth == AUDIT_RECORDS ? r : check_outputs(a);
+}
+
+static int verify_one(const struct config *c, const char *id, enum audit_depth depth,
+		      struct audit_report *report, struct err *err)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", c->home, id);
+	CLEANUP(audit_release)
+	struct audit a = { .id = id, .depth = depth, .report = report, .dir_fd = -1 };
+	a.dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (a.dir_fd < 0)
+		return errno == ENOENT ? err_set(err, ERR_CALLER, ENOENT,
+						 "there is no run '%s' in %s/runs", id, c->home)
+				       : err_errno(err, "open %s", path);
+	report->runs++;
+	(void)check_run(&a);
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int list_runs(const struct config *c, struct strv *ret, struct err *err)
+{
+	CLEANUP_FREE char *path = path_join(c->home, "runs");
+	CLEANUP_DIR DIR *dir = opendir(path);
+	if (!dir)
+		return errno == ENOENT ? 0 : err_errno(err, "open %s", path);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (id_check(entry->d_name, NULL) >= 0)
+			strv_add(ret, entry->d_name);
+	if (ret->n)
+		qsort(ret->v, ret->n, sizeof *ret->v, compare_names);
+	return 0;
+}
+
+int audit_verify(const struct config *c, const char *id, enum audit_depth depth,
+		 struct audit_report *ret, struct err *err)
+{
+	CLEANUP_AUDIT_REPORT struct audit_report report = { .links = json_array() };
+	CLEANUP_STRV struct strv ids = { 0 };
+	int r = id ? id_check(id, err) : list_runs(c, &ids, err);
+	if (r >= 0 && id)
+		r = verify_one(c, id, depth, &report, err);
+	for (size_t i = 0; r >= 0 && i < ids.n; i++) {
+		r = verify_one(c, ids.v[i], depth, &report, err);
+		r = r == -ENOENT ? 0 : r; /* removed meanwhile */
+	}
+	if (r < 0)
+		return r;
+	*ret = report;
+	report.links = NULL;
+	return 0;
+}

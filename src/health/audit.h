@@ -1,0 +1,28 @@
+/* Is the record what was recorded? Each event carries the SHA-256 of the one before. The last one carries those of the files and of the
+ * verdict, and the verdict that of the last event: whatever of a complete run was changed, a link does not hold. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "spec/config.h"
+
+#define AUDIT_BROKEN_MAX 100 /* that are named; all are counted */
+
+enum audit_depth { AUDIT_RECORDS, AUDIT_OUTPUTS };
+
+struct audit_report {
+	uint64_t runs, events, files;
+	uint64_t torn;       /* lines that a crash cut, and that the chain goes over */
+	uint64_t unfinished; /* without a verdict: checked as far as they are */
+	uint64_t broken;
+	json_t *links; /* owned; the broken ones in the order of the runs: {"run","file","line" or null,"reason"} */
+};
+void audit_report_release(struct audit_report *r);
+#define CLEANUP_AUDIT_REPORT CLEANUP(audit_report_release)
+
+/* One run, or all of them (NULL). Changes nothing. With AUDIT_OUTPUTS each output is read too. -ENOENT (caller) if there is no such run;
+ * a broken link is no error. */
+int audit_verify(const struct config *c, const char *id, enum audit_depth depth,
+		 struct audit_report *ret, struct err *err);

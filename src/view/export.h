@@ -1,0 +1,17 @@
+/* The crate of a run as a directory or as a zip file. */
+#pragma once
+
+#include "view/dossier.h"
+
+struct exported {
+	char *path; /* owned */
+	uint64_t files, bytes;
+};
+void exported_release(struct exported *e);
+#define CLEANUP_EXPORTED CLEANUP(exported_release)
+
+/* `to` ends in .zip, or is a directory that will be made. Neither may exist (-EEXIST, caller): it is there whole or not at all. Each file is
+ * held against its digest while it is copied: -EBADMSG (host) names one that is not what was recorded. A zip file of the same record
+ * has the same bytes, in one time zone. */
+int export_crate(const struct dossier *d, const struct crate_files *files, const char *to,
+		 struct exported *ret, struct err *err);

@@ -49,8 +49,12 @@ static int read_events(struct dossier *d, struct err *err)
 /* A file that never came to be is no error; one that cannot be read is. */
 static int read_part(int dir_fd, const char *name, json_t **ret, struct err *err)
 {
-	int r = json_read_file(dir_fd, name, RECORD_MAX, ret, err);
-	return r == -ENOENT ? 0 : r;
+	struct err why = { 0 };
+	int r = json_read_file(dir_fd, name, RECORD_MAX, ret, &why);
+	if (r >= 0 || r == -ENOENT)
+		return 0;
+	*err = why;
+	return r;
 }
 
 static int read_parts(struct dossier *d, struct err *err)

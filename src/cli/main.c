@@ -10,10 +10,10 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
-const struct command *const commands[] = { &command_run,    &command_plan, &command_list,
-					   &command_show,   &command_logs, &command_runtime,
-					   &command_config, &command_gc,   &command_completion,
-					   &command_version };
+const struct command *const commands[] = { &command_run,        &command_plan,   &command_list,
+					   &command_show,       &command_logs,   &command_outputs,
+					   &command_runtime,    &command_config, &command_gc,
+					   &command_completion, &command_version };
 const size_t n_commands = sizeof commands / sizeof *commands;
 
 int cli_fail(const struct err *err)
@@ -65,7 +65,7 @@ static void overview(FILE *out)
 
 static int unknown_command(const char *name)
 {
-	const char *names[16];
+	const char *names[sizeof commands / sizeof *commands];
 	struct err err = { 0 };
 	for (size_t i = 0; i < n_commands; i++)
 		names[i] = commands[i]->name;

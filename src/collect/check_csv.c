@@ -77,7 +77,7 @@ static size_t scan_head(struct table_scan *s)
 		struct field f;
 		scan_field(s, &f);
 		/* The column of row names has none in what R and pandas write. */
-		is_head &= field_kind(&f) == FIELD_TEXT || (width == 0 && f.length == 0);
+		is_head &= f.length ? field_kind(&f) != FIELD_NUMBER : width == 0;
 		if (width < COLUMNS_MAX)
 			s->columns.at[width].name = f;
 		width++;

@@ -125,7 +125,7 @@ static enum entry_state entry_state(struct checking *c, struct inflater *i,
 	if (!checking_has(c, e->at, LOCAL_SIZE) || !checking_is(c, e->at, "PK\3\4", 4))
 		return ENTRY_BROKEN;
 	uint64_t data = e->at + LOCAL_SIZE + le_at(c, e->at + 26, 2) + le_at(c, e->at + 28, 2);
-	if (!checking_has(c, data, e->packed))
+	if (!checking_has(c, data, e->packed) || le_at(c, e->at + 8, 2) != e->method)
 		return ENTRY_BROKEN;
 	if (e->flags & ENCRYPTED)
 		return ENTRY_UNREAD;

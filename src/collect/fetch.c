@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "collect/copy.h"
+#include "collect/place.h"
 
 #define MANIFEST_MAX ((size_t)256 << 20)
 
@@ -99,11 +100,13 @@ static int make_parent(int dest_fd, const char *path, const char **ret_last, str
 	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
 		CLEANUP_FREE char *part = xstrndup(path, (size_t)(slash - path));
 		const char *last = NULL;
-		CLEANUP_FD int fd = fs_open_parent(dest_fd, part, &last);
+		CLEANUP_FD int fd = place_parent(dest_fd, part, &last);
+		if (fd < 0)
+			errno = -fd;
 		if (fd < 0 || (mkdirat(fd, last, 0755) < 0 && errno != EEXIST))
 			return err_errno(err, "make directory '%.200s'", part);
 	}
-	int fd = fs_open_parent(dest_fd, path, ret_last);
+	int fd = place_parent(dest_fd, path, ret_last);
 	return fd < 0 ? err_set(err, ERR_HOST, -fd, "open the directory of '%.200s': %s", path,
 				strerrordesc_np(-fd))
 		      : fd;

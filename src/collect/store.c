@@ -12,6 +12,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "collect/many.h"
+#include "collect/place.h"
 
 #define STORE_PATH "store/sha256"
 /* So many directories are synced one by one. */
@@ -147,7 +148,7 @@ static void store_one(struct storing *s, size_t number)
 			    .number = number };
 	int how = o.shelf_fd;
 	if (how >= 0)
-		how = o.dir_fd = fs_open_parent(s->outputs_fd, file->path, &o.name);
+		how = o.dir_fd = place_parent(s->outputs_fd, file->path, &o.name);
 	if (how >= 0)
 		how = put(s, &o, file);
 	FAULT_PHASE("store-put");

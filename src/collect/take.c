@@ -6,6 +6,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "collect/manifest.h"
+#include "collect/place.h"
 #include "collect/walk.h"
 
 /* The copy of a directory, made with its parents when first needed. The descriptor stays the level's. */
@@ -70,8 +71,11 @@ static int remove_copy(const struct walk *w, const char *path, struct err *err)
 	const char *last = NULL;
 	CLEANUP_FD int top_fd =
 		fs_open_beneath(w->request->run_fd, w->temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	CLEANUP_FD int dir_fd = top_fd < 0 ? -1 : fs_open_parent(top_fd, path, &last);
-	if (dir_fd < 0 || unlinkat(dir_fd, last, 0) < 0 || fsync(dir_fd) < 0)
+	CLEANUP_FD int dir_fd = top_fd < 0 ? -1 : place_parent(top_fd, path, &last);
+	if (top_fd < 0 || dir_fd < 0)
+		return err_set(err, ERR_HOST, top_fd < 0 ? -top_fd : -dir_fd,
+			       "find the copy of refused output '%s'", path);
+	if (unlinkat(dir_fd, last, 0) < 0 || fsync(dir_fd) < 0)
 		return err_errno(err, "remove the copy of refused output '%s'", path);
 	return 0;
 }

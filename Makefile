@@ -77,6 +77,8 @@ bench:
 	@CUPEL=$(abspath $(BUILD))/cupel bench/overhead --build $(BUILD)
 	@ninja -C $(BUILD) --quiet bench/take_fingerprint
 	@CUPEL_BUILD=$(abspath $(BUILD)) bench/fingerprint
+	@ninja -C $(BUILD) --quiet bench/take_outputs
+	@CUPEL_BUILD=$(abspath $(BUILD)) bench/outputs
 	@bench/report --build $(BUILD)
 
 soak:

@@ -15,7 +15,7 @@ BUILD = os.environ.get("CUPEL_BUILD", str(ROOT / "build"))
 CUPEL = os.environ.get("CUPEL", f"{BUILD}/cupel")
 PAGES = sorted(path.name.removesuffix(".scd") for path in (DOCS / "man").glob("*.scd"))
 PAGE_OF = {"run": "cupel-run.1", "plan": "cupel-plan.1", "config": "cupel-config.1",
-           "list": "cupel-list.1", "show": "cupel-list.1", "logs": "cupel-list.1",
+           "list": "cupel-list.1", "show": "cupel-list.1", "logs": "cupel-list.1", "outputs": "cupel-outputs.1",
            "gc": "cupel-list.1", "runtime": "cupel-runtime.1", "completion": "cupel.1", "version": "cupel.1"}
 
 
@@ -58,7 +58,7 @@ def test_every_command_has_a_page():
         assert f"*{command}*" in page("cupel.1")
 
 
-@pytest.mark.parametrize("command", ["run", "config", "list", "show", "logs", "gc"])
+@pytest.mark.parametrize("command", ["run", "config", "list", "show", "logs", "gc", "outputs"])
 def test_every_option_is_in_its_page_and_no_other(command):
     assert options(command) == documented(PAGE_OF[command])
 

@@ -19,7 +19,8 @@ struct command {
 };
 
 extern const struct command command_run, command_plan, command_config, command_list, command_show,
-	command_logs, command_outputs, command_gc, command_runtime, command_completion, command_version;
+	command_logs, command_outputs, command_gc, command_runtime, command_completion,
+	command_version;
 
 /* The table, for help and completion. */
 extern const struct command *const commands[];

@@ -286,10 +286,8 @@ static void add_remarks(const struct ending *e, struct verdict *v)
 		     (unsigned long long)e->usage.pids_limit_hits,
 		     (unsigned long long)limit(e, LIMIT_PIDS));
 	if (e->outputs_warned)
-		note(v, " %s of its outputs: %s%s.",
-		     e->outputs_warned == 1 ? "A remark on one" : "Remarks on some",
-		     e->output_warning,
-		     e->outputs_warned == 1 ? "" : "; outputs.json has the others");
+		note(v, " Remarks on %llu of its outputs: %s.",
+		     (unsigned long long)e->outputs_warned, e->output_warning);
 	if (e->outputs_refused)
 		note(v, " %llu entries below the outputs were refused: see outputs.json.",
 		     (unsigned long long)e->outputs_refused);

@@ -68,7 +68,8 @@ struct ending {
 	bool output_over_cap;
 	const char *output_missing; /* pattern or NULL */
 	const char *output_damaged; /* path or NULL: the disk below lost it */
-	const char *output_invalid; /* "PATH: WHY" of one that failed a check it had to pass, or NULL */
+	const char *
+		output_invalid; /* "PATH: WHY" of one that failed a check it had to pass, or NULL */
 	const char *output_warning; /* the same of one with a remark */
 	uint64_t outputs_warned;
 	uint64_t outputs_refused;

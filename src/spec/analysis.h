@@ -38,12 +38,7 @@ struct input {
 
 /* What becomes of an output that is damaged by the rules of its format: by itself it fails the run if the output is required, and is
  * a remark if not. */
-enum output_check {
-	OUTPUT_CHECK_AUTO,
-	OUTPUT_CHECK_OFF,
-	OUTPUT_CHECK_WARN,
-	OUTPUT_CHECK_REQUIRE
-};
+enum output_check { OUTPUT_CHECK_AUTO, OUTPUT_CHECK_OFF, OUTPUT_CHECK_WARN, OUTPUT_CHECK_REQUIRE };
 extern const char *const output_check_names[]; /* auto, off, warn, require */
 
 struct output {

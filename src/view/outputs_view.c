@@ -39,7 +39,10 @@ void outputs_print(const json_t *manifest, const json_t *files)
 	json_t *entry;
 	for (size_t k = 0; k < t.n_columns; k++)
 		table_add(&t, head[k]);
-	json_array_foreach(files, i, entry) add_row(&t, entry);
+	json_array_foreach(files, i, entry)
+	{
+		add_row(&t, entry);
+	}
 	table_print(&t, table_room());
 	if (json_is_true(json_object_get(manifest, "partial")))
 		printf("partial: the run did not succeed, and nothing vouches for these\n");

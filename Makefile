@@ -78,6 +78,8 @@ bench:
 	@ninja -C $(BUILD) --quiet bench/take_fingerprint
 	@CUPEL_BUILD=$(abspath $(BUILD)) bench/fingerprint
 	@bench/ledger --build $(BUILD)
+	@ninja -C $(BUILD) --quiet bench/take_outputs
+	@CUPEL_BUILD=$(abspath $(BUILD)) bench/outputs
 	@bench/report --build $(BUILD)
 
 soak:

@@ -83,20 +83,25 @@ static int main_gc(const struct command *self, int argc, char **argv)
 	int r = begin(self, argc, argv, &args, &c, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
+	uint64_t pruned = 0, pruned_bytes = 0;
 	r = gc_sweep(&c, &report, &err);
+	if (r >= 0)
+		r = gc_store(&c, &pruned, &pruned_bytes, &err);
 	if (r < 0)
 		return cli_fail(&err);
 	run_deliver(&c);
 	if (args.json)
-		print_json(
-			json_pack("{s:o,s:o,s:o,s:o,s:o}", "lost", json_u64(report.lost), "cleared",
-				  json_u64(report.cleared), "alive", json_u64(report.alive),
-				  "failed", json_u64(report.failed), "error",
-				  report.failed ? json_text(report.last_error.text) : json_null()));
+		print_json(json_pack(
+			"{s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "lost", json_u64(report.lost), "cleared",
+			json_u64(report.cleared), "alive", json_u64(report.alive), "failed",
+			json_u64(report.failed), "pruned", json_u64(pruned), "pruned_bytes",
+			json_u64(pruned_bytes), "error",
+			report.failed ? json_text(report.last_error.text) : json_null()));
 	else
-		printf("%llu lost runs recorded and cleaned, %llu entries cleared, %llu runs alive, %llu failed\n",
+		printf("%llu lost runs recorded and cleaned, %llu entries cleared, %llu runs alive, %llu failed, %llu outputs that no run has removed\n",
 		       (unsigned long long)report.lost, (unsigned long long)report.cleared,
-		       (unsigned long long)report.alive, (unsigned long long)report.failed);
+		       (unsigned long long)report.alive, (unsigned long long)report.failed,
+		       (unsigned long long)pruned);
 	return report.failed ? cli_fail(&report.last_error) : 0;
 }
 

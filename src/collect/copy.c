@@ -2,12 +2,17 @@
 #include "collect/copy.h"
 
 #include <errno.h>
+#include <linux/fs.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/str.h"
+#include "collect/beside.h"
 
 static const char *const unreadable = "unreadable";
 static const char *const changed = "changed while it was read";
@@ -51,7 +56,7 @@ static int write_or_skip(const struct copy *c, size_t length)
 	return lseek(c->to_fd, (off_t)length, SEEK_CUR) < 0 ? -errno : 0;
 }
 
-int copy_hashed(const struct copy *c, struct hash *hash, const char **ret_reason)
+static int copy_small(const struct copy *c, struct hash *hash, const char **ret_reason)
 {
 	uint64_t size = (uint64_t)c->before->st_size;
 	for (uint64_t done = 0; done < size;) {
@@ -66,6 +71,43 @@ int copy_hashed(const struct copy *c, struct hash *hash, const char **ret_reason
 			return r;
 		done += (uint64_t)n;
 	}
+	return 0;
+}
+
+/* The hash beside the copying; `shares` if the file system gave the blocks already. */
+static int copy_large(const struct copy *c, bool shares, struct hash *hash, const char **ret_reason)
+{
+	uint64_t size = (uint64_t)c->before->st_size;
+	CLEANUP_FREE char *second = xmalloc(COPY_BUFFER_SIZE);
+	struct copy turns[2] = { *c, *c };
+	turns[1].buffer = second;
+	CLEANUP(beside_end) struct beside beside;
+	beside_start(&beside, hash);
+	int turn = 0;
+	for (uint64_t done = 0; done < size; turn ^= 1) {
+		ssize_t n = read_at(&turns[turn], done, size - done);
+		if (n <= 0) {
+			*ret_reason = n < 0 ? unreadable : changed;
+			return 0;
+		}
+		beside_add(&beside, turns[turn].buffer, (size_t)n);
+		int r = shares ? 0 : write_or_skip(&turns[turn], (size_t)n);
+		if (r < 0)
+			return r;
+		done += (uint64_t)n;
+	}
+	return 0;
+}
+
+int copy_hashed(const struct copy *c, struct hash *hash, const char **ret_reason)
+{
+	*ret_reason = NULL;
+	bool is_large = c->before->st_size >= COPY_LARGE;
+	bool shares = is_large && ioctl(c->to_fd, FICLONE, c->from_fd) == 0;
+	int r = is_large ? copy_large(c, shares, hash, ret_reason)
+			 : copy_small(c, hash, ret_reason);
+	if (r < 0 || *ret_reason)
+		return r;
 	if (ftruncate(c->to_fd, c->before->st_size) < 0)
 		return -errno;
 	*ret_reason = check_unchanged(c);

@@ -7,6 +7,8 @@
 #include "base/hash.h"
 
 #define COPY_BUFFER_SIZE (1024 * 1024)
+/* From here on blocks are shared where the file system can, and a thread of its own computes the hash. */
+#define COPY_LARGE (16 * COPY_BUFFER_SIZE)
 
 struct copy {
 	int from_fd;               /* borrowed */

@@ -67,6 +67,8 @@ void manifest_release(struct manifest *m)
 	free(m->refused);
 	free(m->missing);
 	free(m->damaged);
+	free(m->invalid);
+	free(m->warning);
 	*m = (struct manifest){ 0 };
 }
 
@@ -91,6 +93,15 @@ static json_t *file_json(const struct collected *file)
 	json_object_set_new(object, "sha256", json_string(file->sha256));
 	if (file->media_type)
 		json_object_set_new(object, "media_type", json_text(file->media_type));
+	json_object_set_new(object, "stored", json_boolean(file->stored));
+	const struct check_finding *f = &file->finding;
+	if (f->state == CHECK_NONE)
+		return object;
+	json_t *check = json_pack("{s:s,s:s}", "state", check_state_name(f->state), "format",
+				  check_format_name(check_format_of(file->media_type)));
+	if (f->text[0])
+		json_object_set_new(check, "note", json_text(f->text));
+	json_object_set_new(object, "check", check);
 	return object;
 }
 
@@ -114,6 +125,8 @@ json_t *manifest_json(const struct manifest *m)
 	json_object_set_new(object, "refused", refused);
 	json_object_set_new(object, "refused_count", json_u64(m->n_refused_all));
 	json_object_set_new(object, "missing", m->missing ? json_text(m->missing) : json_null());
+	json_object_set_new(object, "invalid", m->invalid ? json_text(m->invalid) : json_null());
+	json_object_set_new(object, "partial", json_boolean(m->partial));
 	json_object_set_new(object, "over_cap", json_boolean(m->over_cap));
 	return object;
 }

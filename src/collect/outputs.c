@@ -1,5 +1,5 @@
 /* The collector: walks the working directory of a dead box by descriptor and commits copies of what the patterns name. Relies on
- * entry.c for every open there, on pattern.c for where to look, on copy.c for noticing change. */
+ * entry.c for every open there, on pattern.c for where to look, on take.c for the copies. */
 #include "collect/outputs.h"
 
 #include <errno.h>
@@ -11,45 +11,8 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "collect/copy.h"
-#include "collect/entry.h"
 #include "collect/manifest.h"
-#include "collect/pattern.h"
-#include "collect/rights.h"
-
-struct walk {
-	const struct collect_request *request; /* borrowed from the caller */
-	struct rights rights;
-	struct pattern *patterns; /* owned; one for each output, as is `found` */
-	bool *found;              /* owned */
-	struct manifest manifest;
-	struct hash *hash; /* owned */
-	char *buffer;      /* owned; COPY_BUFFER_SIZE */
-	uint64_t entries;
-	char temp[sizeof OUTPUT_TEMP_PREFIX + 16];
-	bool temp_made;
-};
-
-/* A directory being walked, and its copy once something below it was taken. */
-struct level {
-	struct level *parent;   /* borrowed; NULL at the top */
-	const char *name;       /* borrowed */
-	const char *path;       /* borrowed; "" at the top */
-	const uint64_t *states; /* borrowed; of each pattern after this path */
-	unsigned depth;
-	DIR *dir;    /* owned */
-	int dest_fd; /* owned; -1 until needed */
-};
-
-/* A name in it that a pattern is about. */
-struct item {
-	struct level *level; /* borrowed, as is name */
-	const char *name;
-	char *path; /* owned */
-	struct entry entry;
-	const uint64_t *states; /* borrowed */
-	bool wanted;            /* matched, not only on the way to a match */
-};
+#include "collect/walk.h"
 
 static void walk_release(struct walk *w)
 {
@@ -59,8 +22,9 @@ static void walk_release(struct walk *w)
 	free(w->patterns);
 	free(w->found);
 	manifest_release(&w->manifest);
-	hash_free(w->hash);
-	free(w->buffer);
+	if (w->batch)
+		batch_clear(w->batch);
+	free(w->batch);
 }
 
 static void level_release(struct level *level)
@@ -73,108 +37,6 @@ static void item_release(struct item *item)
 {
 	free(item->path);
 	entry_release(&item->entry);
-}
-
-/* The copy of a directory, made with its parents when first needed. The descriptor stays the level's. */
-static int level_dest(struct walk *w, struct level *level)
-{
-	if (level->dest_fd >= 0)
-		return level->dest_fd;
-	int parent_fd = level->parent ? level_dest(w, level->parent) : w->request->run_fd;
-	const char *name = level->parent ? level->name : w->temp;
-	if (parent_fd < 0)
-		return parent_fd;
-	if (mkdirat(parent_fd, name, 0755) < 0)
-		return -errno;
-	if (!level->parent)
-		w->temp_made = true;
-	level->dest_fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return level->dest_fd >= 0 ? level->dest_fd : -errno;
-}
-
-/* Names come from the analysis: one that the run directory's file system cannot hold is its loss, not the host's failure. */
-static bool is_name_trouble(int code)
-{
-	return code == -ENAMETOOLONG || code == -EILSEQ || code == -EINVAL;
-}
-
-static int item_dest(struct walk *w, const struct item *item)
-{
-	int dir_fd = level_dest(w, item->level);
-	if (dir_fd < 0)
-		return dir_fd;
-	int fd = openat(dir_fd, item->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			0444);
-	return fd >= 0 ? fd : -errno;
-}
-
-static void item_taken(struct walk *w, const struct item *item)
-{
-	const struct output *outputs = w->request->outputs;
-	const char *media_type = NULL;
-	for (size_t i = 0; i < w->request->n_outputs; i++) {
-		if (!pattern_matched(&w->patterns[i], item->states[i]))
-			continue;
-		w->found[i] = true;
-		if (!media_type)
-			media_type = outputs[i].media_type;
-	}
-	if (!media_type)
-		media_type = media_type_guess(item->path);
-
-	struct collected file = {
-		.path = xstrdup(item->path),
-		.size = (uint64_t)item->entry.st.st_size,
-		.media_type = media_type ? xstrdup(media_type) : NULL,
-	};
-	hash_end(w->hash, file.sha256);
-	manifest_add(&w->manifest, &file);
-}
-
-static int item_take(struct walk *w, const struct item *item, struct err *err)
-{
-	struct manifest *m = &w->manifest;
-	uint64_t size = (uint64_t)item->entry.st.st_size;
-	if (m->n_files >= w->request->max_count || size > w->request->max_bytes - m->bytes) {
-		m->over_cap = true;
-		return 0;
-	}
-
-	/* Written pages that never reached the disk read as zeros once they are dropped; only a sync tells. */
-	bool lost = w->request->disk_failed ||
-		    (w->request->sync_sources && fsync(item->entry.fd) < 0);
-	if (lost) {
-		manifest_refuse(m, item->path, "the disk lost it");
-		if (!m->damaged)
-			m->damaged = xstrdup(item->path);
-		return 0;
-	}
-	CLEANUP_FD int to_fd = item_dest(w, item);
-	if (is_name_trouble(to_fd)) {
-		manifest_refuse(m, item->path, "its name cannot be stored");
-		return 0;
-	}
-	if (to_fd < 0)
-		return err_set(err, ERR_HOST, -to_fd, "create the copy of output '%s': %s",
-			       item->path, strerror(-to_fd));
-
-	struct copy copy = { item->entry.fd, to_fd, &item->entry.st, w->buffer };
-	const char *reason = NULL;
-	hash_restart(w->hash);
-	int r = copy_hashed(&copy, w->hash, &reason);
-	if (r == 0 && !reason && fsync(to_fd) < 0)
-		r = -errno;
-	if (r < 0)
-		return err_set(err, ERR_HOST, -r, "write the copy of output '%s': %s", item->path,
-			       strerror(-r));
-	if (!reason) {
-		item_taken(w, item);
-		return 0;
-	}
-	manifest_refuse(m, item->path, reason);
-	if (unlinkat(item->level->dest_fd, item->name, 0) < 0)
-		return err_errno(err, "remove the copy of refused output '%s'", item->path);
-	return 0;
 }
 
 static int level_walk(struct walk *w, struct level *level, struct err *err);
@@ -299,7 +161,7 @@ static int level_walk(struct walk *w, struct level *level, struct err *err)
 				return r;
 		}
 	}
-	if (level->dest_fd >= 0 && fsync(level->dest_fd) < 0)
+	if (level->dest_fd >= 0 && w->taken <= BATCH_SYNCED_MAX && fsync(level->dest_fd) < 0)
 		return err_errno(err, "sync the copy of directory '%s'", level->path);
 	return 0;
 }
@@ -337,8 +199,7 @@ static int walk_init(struct walk *w, const struct collect_request *request, stru
 	w->found = xcalloc(request->n_outputs, sizeof *w->found);
 	for (size_t i = 0; i < request->n_outputs; i++)
 		pattern_init(&w->patterns[i], request->outputs[i].pattern);
-	w->hash = hash_new();
-	w->buffer = xmalloc(COPY_BUFFER_SIZE);
+	w->batch = xcalloc(1, sizeof *w->batch);
 
 	uint64_t random;
 	if (getrandom(&random, sizeof random, 0) != sizeof random)
@@ -362,6 +223,10 @@ static void find_missing(struct walk *w)
 static int commit(const struct walk *w, struct err *err)
 {
 	int run_fd = w->request->run_fd;
+	/* Many syncs cost more than one of everything. */
+	if (w->taken > BATCH_SYNCED_MAX && syncfs(run_fd) < 0)
+		return err_errno(err, "sync the collected outputs");
+	FAULT_PHASE("outputs-copied");
 	if (renameat(run_fd, w->temp, run_fd, "outputs") < 0)
 		return err_errno(err, "move the collected outputs into place");
 	FAULT_PHASE("outputs-renamed");
@@ -379,6 +244,8 @@ int outputs_collect(const struct collect_request *request, struct manifest *ret,
 	int r = walk_init(&w, request, err);
 	if (r == 0 && request->n_outputs > 0)
 		r = walk_top(&w, err);
+	if (r == 0)
+		r = walk_flush(&w, err);
 	if (r == 0 && w.manifest.n_files > 0)
 		r = commit(&w, err);
 	if (w.temp_made && (r < 0 || w.manifest.n_files == 0)) {

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "collect/check.h"
 #include "spec/analysis.h"
 
 struct collected {
@@ -16,6 +17,10 @@ struct collected {
 	uint64_t size;
 	char sha256[HASH_HEX];
 	char *media_type; /* owned or NULL */
+	bool required;    /* by a pattern that matches it */
+	enum output_check check;
+	bool stored; /* it is the store's, by a hard link */
+	struct check_finding finding;
 };
 
 struct refused {
@@ -33,6 +38,10 @@ struct manifest {
 	uint64_t bytes;
 	char *missing; /* owned; the first required pattern that matched no collected file, or NULL; not judged when over_cap */
 	char *damaged; /* owned; the first output that the disk lost, or NULL */
+	char *invalid; /* owned; "PATH: WHY" of the first output that failed its check and had to pass it, or NULL */
+	uint64_t n_warned; /* outputs with a remark */
+	char *warning;     /* owned; "PATH: WHY" of the first of them, or NULL */
+	bool partial;      /* the run did not succeed: they are in partial/, and not in the store */
 	bool over_cap; /* a cap was passed: what was taken before it is listed and committed all the same, nothing after it was looked at */
 };
 #define OUTPUT_REFUSED_MAX 100
@@ -64,8 +73,8 @@ struct collect_request {
 int outputs_collect(const struct collect_request *request, struct manifest *ret, struct err *err);
 void manifest_release(struct manifest *m);
 #define CLEANUP_MANIFEST CLEANUP(manifest_release)
-/* {"files":[{path,size,sha256,media_type}],"refused":[{path,reason}],"refused_count":N,"count":N,"bytes":N,"missing":TEXT or null,
- * "over_cap":BOOL}. A path that is not UTF-8 is written lossily, with its bytes in "path_hex" beside it. */
+/* {"files":[{path,size,sha256,media_type,stored,check:{state,format,note}}],"refused":[{path,reason}],"refused_count":N,"count":N,
+ * "bytes":N,"missing":TEXT or null,"invalid":TEXT or null,"partial":BOOL,"over_cap":BOOL}. A path that is not UTF-8 is written lossily, with its bytes in "path_hex" beside it. */
 json_t *manifest_json(const struct manifest *m);
 /* Pattern match by component: "*" and "?" and [..] as fnmatch (a leading dot is nothing special), "**" any number of components,
  * at the end at least one. A pattern that names a directory ("out", "out/") means everything below it. Absolute patterns, "..",

@@ -8,6 +8,8 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/task.h"
+#include "collect/examine.h"
+#include "collect/store.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
 
@@ -58,6 +60,42 @@ void keeper_read_end(struct keeper_state *s)
 	FAULT_PHASE("end-recorded");
 }
 
+static void note_outputs(struct keeping *k, const struct manifest *m)
+{
+	k->ending.output_over_cap = m->over_cap;
+	k->ending.output_missing = m->missing;
+	k->ending.output_damaged = m->damaged;
+	k->ending.output_invalid = m->invalid;
+	k->ending.output_warning = m->warning;
+	k->ending.outputs_warned = m->n_warned;
+	k->ending.outputs_refused = m->n_refused_all;
+}
+
+/* What was collected is looked into. If the run is a success its outputs are shared with those of others; if not they are set
+ * aside, and nothing will ever take them for results. */
+static int settle_outputs(struct keeper_state *s, struct err *err)
+{
+	struct keeping *k = &s->k;
+	struct verdict v;
+	outputs_examine(k->record.dir_fd, &s->manifest);
+	FAULT_PHASE("outputs-examined");
+	note_outputs(k, &s->manifest);
+	verdict_decide(&k->ending, &v);
+	s->manifest.partial = v.cause != CAUSE_OK;
+	if (s->manifest.n_files == 0)
+		return 0;
+	if (s->manifest.partial)
+		return record_set_outputs_aside(&k->record, err);
+	struct store_report report = { 0 };
+	int r = outputs_store(k->record.home_fd, k->record.dir_fd, &s->manifest, &report, err);
+	if (r < 0 || (!report.copied && !report.damaged[0]))
+		return r;
+	return record_event(&k->record, "store-incomplete",
+			    json_pack("{s:o,s:s}", "copied", json_u64(report.copied),
+				      "damaged_object", report.damaged),
+			    err);
+}
+
 void keeper_collect(struct keeper_state *s)
 {
 	struct keeping *k = &s->k;
@@ -80,6 +118,8 @@ void keeper_collect(struct keeper_state *s)
 	int r = outputs_collect(&request, &s->manifest, &err);
 	FAULT_PHASE("outputs-taken");
 	if (r >= 0)
+		r = settle_outputs(s, &err);
+	if (r >= 0)
 		r = record_file(&k->record, "outputs.json", manifest_json(&s->manifest), &err);
 	if (r < 0) {
 		(void)record_set_outputs_aside(&k->record, NULL);
@@ -92,10 +132,6 @@ void keeper_collect(struct keeper_state *s)
 		return;
 	}
 	FAULT_PHASE("outputs-listed");
-	k->ending.output_over_cap = s->manifest.over_cap;
-	k->ending.output_missing = s->manifest.missing;
-	k->ending.output_damaged = s->manifest.damaged;
-	k->ending.outputs_refused = s->manifest.n_refused_all;
 	(void)record_event(&k->record, "collected",
 			   json_pack("{s:I,s:o}", "files", (json_int_t)s->manifest.n_files, "bytes",
 				     json_u64(s->manifest.bytes)),

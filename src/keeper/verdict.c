@@ -24,6 +24,7 @@ const char *cause_name(enum cause cause)
 		[CAUSE_PIDS] = "pids",
 		[CAUSE_OUTPUT_CAP] = "output-cap",
 		[CAUSE_OUTPUT_MISSING] = "output-missing",
+		[CAUSE_OUTPUT_INVALID] = "output-invalid",
 		[CAUSE_DENIED] = "denied",
 		[CAUSE_CANCELLED] = "cancelled",
 		[CAUSE_LOST] = "lost",
@@ -263,6 +264,12 @@ static void decide_success(const struct ending *e, struct verdict *v)
 		     "The analysis ended with status 0, but '%.300s' changed while it ran, so nothing says what it read. Run it again when nobody "
 		     "writes there, or on a copy.",
 		     e->input_changed);
+	} else if (e->output_invalid) {
+		v->cause = CAUSE_OUTPUT_INVALID;
+		v->exit_status = 1;
+		note(v,
+		     "The analysis ended with status 0, but an output is not sound: %s. If it is as it should be, say check: off for it.",
+		     e->output_invalid);
 	} else {
 		v->cause = CAUSE_OK;
 		note(v, "The analysis succeeded in %s", time_text(e->wall_ns));
@@ -286,6 +293,9 @@ static void add_remarks(const struct ending *e, struct verdict *v)
 		note(v, " It was refused %llu more processes (limit %llu).",
 		     (unsigned long long)e->usage.pids_limit_hits,
 		     (unsigned long long)limit(e, LIMIT_PIDS));
+	if (e->outputs_warned)
+		note(v, " Remarks on %llu of its outputs: %s.",
+		     (unsigned long long)e->outputs_warned, e->output_warning);
 	if (e->outputs_refused)
 		note(v, " %llu entries below the outputs were refused: see outputs.json.",
 		     (unsigned long long)e->outputs_refused);

@@ -20,6 +20,7 @@ enum cause {
 	CAUSE_PIDS,
 	CAUSE_OUTPUT_CAP,
 	CAUSE_OUTPUT_MISSING,
+	CAUSE_OUTPUT_INVALID,
 	CAUSE_DENIED,
 	CAUSE_CANCELLED,
 	CAUSE_LOST,
@@ -68,6 +69,10 @@ struct ending {
 	bool output_over_cap;
 	const char *output_missing; /* pattern or NULL */
 	const char *output_damaged; /* path or NULL: the disk below lost it */
+	const char *
+		output_invalid; /* "PATH: WHY" of one that failed a check it had to pass, or NULL */
+	const char *output_warning; /* the same of one with a remark */
+	uint64_t outputs_warned;
 	uint64_t outputs_refused;
 	const char
 		*input_changed; /* path or NULL: what was shown is not what it was at the start */

@@ -10,6 +10,10 @@
 const char *const keep_names[] = {
 	[KEEP_NEVER] = "never", [KEEP_FAILED] = "failed", [KEEP_ALWAYS] = "always"
 };
+const char *const output_check_names[] = { [OUTPUT_CHECK_AUTO] = "auto",
+					   [OUTPUT_CHECK_OFF] = "off",
+					   [OUTPUT_CHECK_WARN] = "warn",
+					   [OUTPUT_CHECK_REQUIRE] = "require" };
 const char *const network_names[] = { [NETWORK_NONE] = "none", [NETWORK_HOST] = "host" };
 
 void pairs_set(struct pairs *pairs, const char *key, const char *value)

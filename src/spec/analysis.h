@@ -38,10 +38,16 @@ struct input {
 	struct contents contents; /* once a run was resolved */
 };
 
+/* What becomes of an output that is damaged by the rules of its format: by itself it fails the run if the output is required, and is
+ * a remark if not. */
+enum output_check { OUTPUT_CHECK_AUTO, OUTPUT_CHECK_OFF, OUTPUT_CHECK_WARN, OUTPUT_CHECK_REQUIRE };
+extern const char *const output_check_names[]; /* auto, off, warn, require */
+
 struct output {
 	char *pattern; /* owned; glob relative to the working directory, "**" crosses directories */
 	char *media_type; /* owned or NULL */
 	bool required;
+	enum output_check check;
 };
 
 enum network { NETWORK_NONE, NETWORK_HOST };

@@ -161,6 +161,7 @@ struct output_map {
 	char *pattern;    /* owned */
 	char *media_type; /* owned or NULL */
 	bool required;
+	enum output_check check;
 };
 
 static void output_map_release(struct output_map *map)
@@ -202,12 +203,24 @@ static int read_output_media_type(const struct document *d, const struct node *n
 	return 0;
 }
 
+static int read_output_check(const struct document *d, const struct node *n, void *target,
+			     struct err *err)
+{
+	int word = node_word(d, n, output_check_names, OUTPUT_CHECK_REQUIRE + 1, err);
+
+	if (word < 0)
+		return word;
+	((struct output_map *)target)->check = (enum output_check)word;
+	return 0;
+}
+
 static int output_read(const struct document *d, const struct node *n, struct analysis *a,
 		       struct err *err)
 {
 	static const struct key_row rows[] = { { "path", read_output_path },
 					       { "required", read_output_required },
-					       { "media_type", read_output_media_type } };
+					       { "media_type", read_output_media_type },
+					       { "check", read_output_check } };
 	CLEANUP(output_map_release) struct output_map map = { 0 };
 	int r = n->kind == NODE_MAP
 			? map_read(d, n, rows, sizeof(rows) / sizeof(rows[0]), &map, err)
@@ -218,6 +231,7 @@ static int output_read(const struct document *d, const struct node *n, struct an
 	if (!map.pattern)
 		return node_error(d, n, err, "an output needs a path; add 'path: PATTERN'");
 	analysis_add_output(a, map.pattern, map.media_type, map.required);
+	a->outputs[a->n_outputs - 1].check = map.check;
 	return 0;
 }
 

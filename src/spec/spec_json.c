@@ -68,6 +68,8 @@ static json_t *outputs_json(const struct analysis *a)
 		json_t *o = json_pack("{s:o,s:b}", "path", json_text(a->outputs[i].pattern),
 				      "required", a->outputs[i].required);
 		set_text(o, "media_type", a->outputs[i].media_type);
+		if (a->outputs[i].check != OUTPUT_CHECK_AUTO)
+			set_text(o, "check", output_check_names[a->outputs[i].check]);
 		json_array_append_new(array, o);
 	}
 	return array;

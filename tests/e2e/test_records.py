@@ -177,6 +177,8 @@ def test_gc_finds_nothing_after_orderly_runs(cupel, done):
         "cleared": 0,
         "alive": 0,
         "failed": 0,
+        "pruned": 0,
+        "pruned_bytes": 0,
         "error": None,
     }
     assert "0 lost" in cupel.call(cupel.binary, "gc")[1]

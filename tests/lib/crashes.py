@@ -59,7 +59,9 @@ class Crash:
     def gc(self):
         status, out, err = self.caller.call(self.caller.binary, "gc", "--json")
         assert status == 0, err
-        return json.loads(out)
+        report = json.loads(out)
+        assert report.pop("pruned_bytes") >= report.pop("pruned") == 0, "every run is still there"
+        return report
 
     def box_is_gone(self):
         """Without anybody's help: the kernel and the keeper see to it."""

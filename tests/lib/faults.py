@@ -15,8 +15,9 @@ from crashes import Crash, children, kill
 BINARY = pathlib.Path(os.environ.get("CUPEL_FAULTS", lib.BUILD / "faults/src/cli/cupel"))
 TRACE_MAX = 256 * 1024
 FAILURES_MAX = 5
-# Its output, its log and its kept directory are known to the byte.
-SCRIPT = "echo out; echo err >&2; echo x > out/x"
+# Its outputs, its log and its kept directory are known to the byte. One output is in the store
+# already, the other is looked into and new.
+SCRIPT = "echo out; echo err >&2; echo x > out/x; printf 'run,n\\n%s,1\\n' $CUPEL_RUN_ID > out/new.csv"
 SHA256_OF_X = hashlib.sha256(b"x\n").hexdigest()
 EVENTS_OF_OK = ["accepted", "started", "ended", "collected", "kept", "removed", "verdict"]
 
@@ -134,6 +135,7 @@ class Faulty(Crash):
         before = snapshot(run_dir)
         assert self.gc() == {"lost": 0, "cleared": 0, "alive": 0, "failed": 0, "error": None}
         assert snapshot(run_dir) == before, "a second recovery changed something"
+        self._check_store()
         verdict = self.verdict(run_id)
         if verdict is None:
             assert status == 125 or status < 0, (status, err)
@@ -146,6 +148,16 @@ class Faulty(Crash):
             assert snapshot(run_dir) == before, "the same id again changed something"
         self._check_honest(verdict, status, err)
         return verdict
+
+    def _check_store(self):
+        """Every object is whole, read-only, and under the name of its bytes."""
+        top = self.caller.home / "store/sha256"
+        for path in top.rglob("*") if top.exists() else ():
+            if path.is_dir():
+                continue
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            assert path.parent.name + path.name == digest, path
+            assert path.stat().st_mode & 0o222 == 0, path
 
     def _check_honest(self, verdict, status, err):
         """What `cupel run` said is what the record says."""
@@ -184,8 +196,17 @@ class Faulty(Crash):
         assert (run_dir / "work/out/x").exists() == ("kept" in events), events
         outputs = json.loads((run_dir / "outputs.json").read_bytes())
         listed = [(file["path"], file["size"], file["sha256"]) for file in outputs["files"]]
-        assert listed == [("out/x", 2, SHA256_OF_X)], listed
+        new = f"run,n\n{run_dir.name},1\n".encode()
+        assert listed == [("out/new.csv", len(new), hashlib.sha256(new).hexdigest()),
+                          ("out/x", 2, SHA256_OF_X)], listed
         assert (run_dir / "outputs/out/x").read_bytes() == b"x\n"
+        assert (run_dir / "outputs/out/new.csv").read_bytes() == new
+        check = outputs["files"][0]["check"]
+        assert check["state"] == "ok" or "store" in check["note"] or "check" in check["note"], check
+        for file in outputs["files"]:
+            shelf = self.caller.home / "store/sha256" / file["sha256"][:2] / file["sha256"][2:]
+            copy = run_dir / "outputs" / file["path"]
+            assert not file["stored"] or shelf.samefile(copy), file
         for name in ("analysis.json", "plan.json", "receipt.json"):
             assert (run_dir / name).exists(), name
         logs = [(run_dir / f"{name}.log").read_bytes() for name in ("stdout", "stderr")]

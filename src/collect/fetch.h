@@ -1,0 +1,20 @@
+/* Outputs of a run, given out again: read by the manifest, and compared with it. */
+#pragma once
+
+#include "base/err.h"
+#include "base/json.h"
+
+/* outputs.json of a run directory; -ENOENT (caller) if nothing was collected. */
+int fetch_manifest(int run_fd, json_t **ret, struct err *err);
+/* The bytes of a file's path, owned by the caller; NULL if the entry is none. */
+char *fetch_path(const json_t *file);
+
+struct fetch {
+	int run_fd;             /* borrowed */
+	const json_t *manifest; /* borrowed */
+};
+
+/* The bytes of one file into a descriptor. -EBADMSG (host) if they are not those that were collected: they are out by then. */
+int fetch_print(const struct fetch *f, const json_t *file, int to_fd, struct err *err);
+/* A copy at its own path below dest_fd: whole, compared and synced before it has its name, and never in place of something else. */
+int fetch_copy(const struct fetch *f, const json_t *file, int dest_fd, struct err *err);

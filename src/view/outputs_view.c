@@ -1,0 +1,55 @@
+/* A row a file; then what was refused. */
+#include "view/outputs_view.h"
+
+#include <stdio.h>
+
+#include "base/num.h"
+#include "base/str.h"
+#include "view/table.h"
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	return json_string_value(json_object_get(o, key));
+}
+
+static void add_row(struct table *t, const json_t *file)
+{
+	char size[32];
+	const json_t *check = json_object_get(file, "check");
+	const char *note = text_of(check, "note");
+	const char *state = text_of(check, "state");
+	CLEANUP_FREE char *said =
+		xasprintf("%s%s%s", state ? state : "", note ? ": " : "", note ? note : "");
+	const char *sha256 = text_of(file, "sha256");
+	CLEANUP_FREE char *digest = xasprintf("%.12s", sha256 ? sha256 : "");
+	num_print_size((uint64_t)json_integer_value(json_object_get(file, "size")), size,
+		       sizeof size);
+	table_add(t, text_of(file, "path"));
+	table_add(t, size);
+	table_add(t, digest);
+	table_add(t, text_of(file, "media_type"));
+	table_add(t, said);
+}
+
+void outputs_print(const json_t *manifest, const json_t *files)
+{
+	static const char *const head[] = { "PATH", "SIZE", "SHA256", "TYPE", "CHECK" };
+	CLEANUP_TABLE struct table t = { .n_columns = sizeof head / sizeof *head };
+	size_t i;
+	json_t *entry;
+	for (size_t k = 0; k < t.n_columns; k++)
+		table_add(&t, head[k]);
+	json_array_foreach(files, i, entry)
+	{
+		add_row(&t, entry);
+	}
+	table_print(&t, table_room());
+	if (json_is_true(json_object_get(manifest, "partial")))
+		printf("partial: the run did not succeed, and nothing vouches for these\n");
+	json_array_foreach(json_object_get(manifest, "refused"), i, entry)
+	{
+		CLEANUP_FREE char *path = str_visible(text_of(entry, "path"));
+		CLEANUP_FREE char *reason = str_visible(text_of(entry, "reason"));
+		printf("refused: %s: %s\n", path, reason);
+	}
+}

@@ -73,20 +73,15 @@ static const char *time_text(uint64_t ns)
 	return num_print_duration(ns, text[turn++ % 2], sizeof text[0]);
 }
 
-static uint64_t limit(const struct ending *e, enum limit_id id)
-{
-	return e->limits.at[id].value;
-}
-
 /* Did the kernel kill for the run's own limit, or for that of all runs together? */
 static bool own_memory_limit(const struct ending *e)
 {
-	return e->usage.mem_peak_bytes >= limit(e, LIMIT_MEMORY) / 100 * 95;
+	return e->usage.mem_peak_bytes >= ending_limit(e, LIMIT_MEMORY) / 100 * 95;
 }
 
 static void decide_oom(const struct ending *e, struct verdict *v)
 {
-	uint64_t memory = limit(e, LIMIT_MEMORY);
+	uint64_t memory = ending_limit(e, LIMIT_MEMORY);
 	char suggestion[32];
 	uint64_t more = memory + memory / 2 + (1 << 20);
 	(void)num_write_size(more / (64 << 20) * (64 << 20) + (64 << 20), suggestion,
@@ -139,14 +134,15 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 		note(v,
 		     "The analysis did not end within its %s of wall time and was ended%s. Give it more with --time, or make it checkpoint "
 		     "and resume.",
-		     time_text(limit(e, LIMIT_TIME)), e->forced ? " by force after its grace" : "");
+		     time_text(ending_limit(e, LIMIT_TIME)),
+		     e->forced ? " by force after its grace" : "");
 		break;
 	case STOP_CPU:
 		v->cause = CAUSE_CPU;
 		v->exit_status = 128 + SIGXCPU;
 		note(v,
 		     "The analysis used up its %s of cpu time and was ended. Give it more with --cpu-time.",
-		     time_text(limit(e, LIMIT_CPU_TIME)));
+		     time_text(ending_limit(e, LIMIT_CPU_TIME)));
 		break;
 	case STOP_DISK:
 		v->cause = CAUSE_DISK;
@@ -155,7 +151,8 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 		     "The working directory grew beyond its limit (%s in %llu files; allowed %s in %llu) and the run was ended. "
 		     "Give it more with --disk or --inodes.",
 		     size_text(e->disk_peak_bytes), (unsigned long long)e->disk_peak_inodes,
-		     size_text(limit(e, LIMIT_DISK)), (unsigned long long)limit(e, LIMIT_INODES));
+		     size_text(ending_limit(e, LIMIT_DISK)),
+		     (unsigned long long)ending_limit(e, LIMIT_INODES));
 		break;
 	case STOP_CANCEL:
 		v->cause = CAUSE_CANCELLED;
@@ -204,8 +201,8 @@ static void decide_signal(const struct ending *e, struct verdict *v)
 		note(v, " It was not for memory: the kernel counted no OOM kill.");
 	if (v->signal == SIGXFSZ)
 		note(v, " A file would have grown beyond %s: see --file-size and --disk.",
-		     size_text(limit(e, LIMIT_FILE_SIZE) ? limit(e, LIMIT_FILE_SIZE)
-							 : limit(e, LIMIT_DISK)));
+		     size_text(ending_limit(e, LIMIT_FILE_SIZE) ? ending_limit(e, LIMIT_FILE_SIZE)
+								: ending_limit(e, LIMIT_DISK)));
 }
 
 static void decide_failure(const struct ending *e, struct verdict *v)
@@ -217,15 +214,16 @@ static void decide_failure(const struct ending *e, struct verdict *v)
 		     "The analysis failed with status %d after its working directory was full (%s in %llu files; allowed %s in %llu). Give it "
 		     "more with --disk or --inodes.",
 		     v->exit_code, size_text(e->disk_peak_bytes),
-		     (unsigned long long)e->disk_peak_inodes, size_text(limit(e, LIMIT_DISK)),
-		     (unsigned long long)limit(e, LIMIT_INODES));
+		     (unsigned long long)e->disk_peak_inodes,
+		     size_text(ending_limit(e, LIMIT_DISK)),
+		     (unsigned long long)ending_limit(e, LIMIT_INODES));
 	} else if (e->usage.pids_limit_hits) {
 		v->cause = CAUSE_PIDS;
 		note(v,
 		     "The analysis failed with status %d after it was refused %llu more processes or threads (allowed %llu). Give it more with "
 		     "--pids, or start fewer workers.",
 		     v->exit_code, (unsigned long long)e->usage.pids_limit_hits,
-		     (unsigned long long)limit(e, LIMIT_PIDS));
+		     (unsigned long long)ending_limit(e, LIMIT_PIDS));
 	} else {
 		v->cause = CAUSE_EXIT;
 		note(v,
@@ -249,8 +247,8 @@ static void decide_success(const struct ending *e, struct verdict *v)
 		note(v,
 		     "The analysis succeeded, but its outputs are more than may be collected (%s in %llu files); only a part was. Raise "
 		     "output_size or output_count, or write less below out/.",
-		     size_text(limit(e, LIMIT_OUTPUT_SIZE)),
-		     (unsigned long long)limit(e, LIMIT_OUTPUT_COUNT));
+		     size_text(ending_limit(e, LIMIT_OUTPUT_SIZE)),
+		     (unsigned long long)ending_limit(e, LIMIT_OUTPUT_COUNT));
 	} else if (e->output_missing) {
 		v->cause = CAUSE_OUTPUT_MISSING;
 		v->exit_status = 1;
@@ -285,14 +283,14 @@ static void add_remarks(const struct ending *e, struct verdict *v)
 	if (!e->log_errno && (e->log_dropped[0] || e->log_dropped[1]))
 		note(v, " Of its log, %s were dropped beyond the limit of %s.",
 		     size_text(e->log_dropped[0] + e->log_dropped[1]),
-		     size_text(limit(e, LIMIT_LOG)));
+		     size_text(ending_limit(e, LIMIT_LOG)));
 	if (e->log_errno)
 		note(v, " Its log could not be written to the end: %s.",
 		     strerrordesc_np(e->log_errno));
 	if (e->usage.pids_limit_hits && v->cause != CAUSE_PIDS)
 		note(v, " It was refused %llu more processes (limit %llu).",
 		     (unsigned long long)e->usage.pids_limit_hits,
-		     (unsigned long long)limit(e, LIMIT_PIDS));
+		     (unsigned long long)ending_limit(e, LIMIT_PIDS));
 	if (e->outputs_warned)
 		note(v, " Remarks on %llu of its outputs: %s.",
 		     (unsigned long long)e->outputs_warned, e->output_warning);
@@ -334,63 +332,6 @@ void verdict_decide(const struct ending *e, struct verdict *ret)
 		decide_success(e, &v);
 	add_remarks(e, &v);
 	*ret = v;
-}
-
-static json_t *evidence_json(const struct ending *e)
-{
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:s,s:o,s:b,s:i,s:i}", "oom_kills",
-			 json_u64(e->usage.oom_kills), "memory_limit_hits",
-			 json_u64(e->usage.mem_limit_hits), "memory_peak_bytes",
-			 json_u64(e->usage.mem_peak_bytes), "memory_limit_bytes",
-			 json_u64(limit(e, LIMIT_MEMORY)), "pids_limit_hits",
-			 json_u64(e->usage.pids_limit_hits), "disk_full", e->disk_full,
-			 "disk_mechanism", e->disk_mechanism, "throttled_usec",
-			 json_u64(e->usage.throttled_usec), "killed_by_force", e->forced,
-			 "exec_errno", e->exec_errno, "wait_status",
-			 e->exited ? e->wait_status : -1);
-}
-
-static json_t *usage_json(const struct ending *e)
-{
-	const struct usage *u = &e->usage;
-	json_t *o = json_object();
-	const struct {
-		const char *key;
-		uint64_t value;
-	} rows[] = {
-		{ "wall_usec", e->wall_ns / 1000 },
-		{ "cpu_usec", u->cpu_usec },
-		{ "cpu_user_usec", u->cpu_user_usec },
-		{ "cpu_system_usec", u->cpu_system_usec },
-		{ "memory_peak_bytes", u->mem_peak_bytes },
-		{ "memory_anon_peak_bytes", u->mem_anon_bytes },
-		{ "memory_file_peak_bytes", u->mem_file_bytes },
-		{ "memory_shmem_peak_bytes", u->mem_shmem_bytes },
-		{ "memory_kernel_peak_bytes", u->mem_kernel_bytes },
-		{ "pids_peak", u->pids_peak },
-		{ "io_read_bytes", u->io_read_bytes },
-		{ "io_write_bytes", u->io_write_bytes },
-		{ "disk_peak_bytes", e->disk_peak_bytes },
-		{ "disk_peak_inodes", e->disk_peak_inodes },
-		{ "throttled_periods", u->throttled_periods },
-		{ "pressure_memory_usec", u->psi_mem_usec },
-		{ "pressure_cpu_usec", u->psi_cpu_usec },
-		{ "pressure_io_usec", u->psi_io_usec },
-		{ "log_dropped_bytes", e->log_dropped[0] + e->log_dropped[1] },
-	};
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		json_object_set_new(o, rows[i].key, json_u64(rows[i].value));
-	return o;
-}
-
-json_t *verdict_json(const struct verdict *v, const struct ending *e)
-{
-	return json_pack("{s:s,s:o,s:o,s:i,s:o,s:o,s:o,s:s}", "cause", cause_name(v->cause),
-			 "exit_code", v->exit_code >= 0 ? json_integer(v->exit_code) : json_null(),
-			 "signal", v->signal ? json_integer(v->signal) : json_null(), "exit_status",
-			 v->exit_status, "completion_notes", json_text(v->notes), "evidence",
-			 evidence_json(e), "usage", usage_json(e), "missing_layers",
-			 e->missing_layers);
 }
 
 json_t *verdict_lost_json(const char *id, const char *found, bool outputs_aside)

@@ -91,6 +91,11 @@ struct verdict {
 	char notes[1200]; /* completion_notes */
 };
 
+static inline uint64_t ending_limit(const struct ending *e, enum limit_id id)
+{
+	return e->limits.at[id].value;
+}
+
 void verdict_decide(const struct ending *e, struct verdict *ret);
 /* Of a run whose keeper died before it could say. `found` tells what was left over. */
 json_t *verdict_lost_json(const char *id, const char *found, bool outputs_aside);

@@ -61,7 +61,9 @@ static void check_page(const struct str *page)
 			found += strlen(tags[i]) == length && strncmp(tags[i], name, length) == 0;
 		CHECK(found == 1);
 	}
-	CHECK(!strstr(page->text, "<script") && !strstr(page->text, "javascript:<"));
+	/* A quote is ours too. */
+	for (const char *at = page->text; (at = strstr(at, "src=\"")); at++)
+		CHECK(str_starts(at, "src=\"data:image/"));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -142,6 +142,11 @@ static int say(const struct launched *l, enum box_cmd_kind kind, int signal_numb
 	return send(l->control_fd, &cmd, sizeof cmd, MSG_NOSIGNAL) == sizeof cmd ? 0 : -EPIPE;
 }
 
+static int init_ended(struct err *err)
+{
+	return err_set(err, ERR_HOST, EPIPE, "the box's init ended while it was set up (killed?)");
+}
+
 static int wait_ready(struct launched *l, struct err *err)
 {
 	struct box_msg msg;
@@ -152,8 +157,7 @@ static int wait_ready(struct launched *l, struct err *err)
 			       "setting the box up took more than a minute");
 	ssize_t length = proc_recv(l->control_fd, &msg, sizeof msg, 0);
 	if (length != sizeof msg)
-		return err_set(err, ERR_HOST, EPIPE,
-			       "the box's init ended while it was set up (killed?)");
+		return init_ended(err);
 	if (msg.kind == BOX_MSG_ERROR) {
 		if (err)
 			*err = msg.err;
@@ -258,11 +262,16 @@ int launch_ready(struct launched *l, struct err *err)
 {
 	int r = wait_ready(l, err);
 	FAULT_PHASE("box-answered");
-	if (r >= 0)
-		r = outside_read(l->pid, &l->outside, err);
+	if (r < 0)
+		return r;
+	r = outside_read(l->pid, &l->outside, err);
 	if (r >= 0)
 		r = check_groups(l, err);
-	return r < 0 ? r : receipt_check(&l->entry, &l->facts, &l->outside, err);
+	if (r >= 0)
+		r = receipt_check(&l->entry, &l->facts, &l->outside, err);
+	/* What is read of a dead process says nothing of the box. */
+	struct pollfd dead = { .fd = l->pid_fd, .events = POLLIN };
+	return r < 0 && poll(&dead, 1, 0) == 1 ? init_ended(err) : r;
 }
 
 void launch_abandon(struct launched *l)

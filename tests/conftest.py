@@ -61,6 +61,7 @@ def cupel(callers, who):
     caller = callers(who)
     caller.configure()
     yield caller
-    for entries in (caller.base / "runtimes.d", caller.dir / ".config"):
-        shutil.rmtree(entries, ignore_errors=True)
+    shutil.rmtree(caller.base / "runtimes.d", ignore_errors=True)
+    for entry in (caller.dir / ".config/cupel/runtimes.d").glob("*"):
+        entry.unlink()
     assert lib.wait_until(lambda: not caller.groups()), caller.groups()

@@ -29,6 +29,9 @@ class Maker:
         self.tmp.chmod(0o755)
         self.entries = (caller.base / "runtimes.d" if caller.who == "root"
                         else caller.dir / ".config/cupel/runtimes.d")
+        for path in (self.entries.parent.parent, self.entries.parent, self.entries):
+            if caller.who == "user" and not path.exists():
+                caller.own(path.mkdir() or path)
 
     def do(self, *words, **options):
         return self.caller.call(self.caller.binary, "runtime", *words, cwd=self.tmp, **options)
@@ -150,8 +153,10 @@ def test_a_name_is_taken_once_and_replaced_in_one_step(maker, wheels):
     assert status == 2 and "--replace" in err
     # One that fails leaves the old one as it was, and alive.
     before = maker.entry("tiny").read_bytes()
-    status, _, _ = maker.do("create", "tiny", "--kind", "venv", "--replace",
-                            "--requirements", "/nonexistent")
+    wanted = maker.tmp / "wanted.txt"
+    wanted.write_text("nobody-has-made-this==1\n", encoding="utf-8")
+    status, _, _ = maker.do("create", "tiny", "--kind", "venv", "--replace", "--requirements", wanted,
+                            "--wheels", maker.tmp)
     assert status == 125
     assert maker.entry("tiny").read_bytes() == before
     assert python(first["place"], "print(1)") == "1"

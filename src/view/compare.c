@@ -75,9 +75,13 @@ static int compare_bytes(struct compare_files *f)
 static FILE *open_output(const struct compare_side *side, const char *path)
 {
 	CLEANUP_FREE char *below = xasprintf("outputs/%s", path);
+	CLEANUP_FREE char *aside =
+		xasprintf("partial/%s", path); /* of a run that did not succeed */
 	CLEANUP_FD int fd =
 		fs_open_beneath(side->dir_fd, below, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
 	struct stat st;
+	if (fd == -ENOENT)
+		fd = fs_open_beneath(side->dir_fd, aside, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return NULL;
 	FILE *file = fdopen(fd, "re");

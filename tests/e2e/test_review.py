@@ -207,9 +207,10 @@ def test_a_run_of_another_home_with_the_same_id_lives_on(cupel):
         forge_claim(cupel, run_id)
         assert sweep(cupel) == 1
         (share / "go").touch()
-        assert process.wait(lib.RUN_LIMIT_S) == 0
-    assert verdict_of(cupel, run_id, other)["cause"] == "ok"
-    assert (other / "runs" / run_id / "outputs/out/x").read_text(encoding="utf-8") == "x\n"
+        assert process.wait(lib.RUN_LIMIT_S) == 1
+    # The sign to go was put into an input.
+    assert verdict_of(cupel, run_id, other)["cause"] == "input-changed"
+    assert (other / "runs" / run_id / "partial/out/x").read_text(encoding="utf-8") == "x\n"
     assert not cupel.work_dir(run_id).exists()
 
 

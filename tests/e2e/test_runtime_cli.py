@@ -383,7 +383,7 @@ def test_one_that_can_have_no_box_is_broken(catalog):
 
 
 @pytest.mark.parametrize("words, said", [
-    ([], "usage: cupel runtime"),
+    ([], "needs a command"),
     (["chekc"], "did you mean 'check'?"),
     (["check"], "name a runtime, or say --all"),
     (["check", "--all", "base"], "name a runtime, or say --all"),

@@ -25,7 +25,7 @@ class Catalog:
         self.directory = caller.base / "runtimes.d"
         self.place = caller.base / "places"
         for path in (self.directory, self.place):
-            path.mkdir()
+            path.mkdir(exist_ok=True)
             caller.own(path)
 
     def close(self):

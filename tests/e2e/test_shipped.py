@@ -173,7 +173,7 @@ def test_a_cell_that_fails_ends_the_notebook_and_is_kept(shipped):
     assert (result.cause, result.status, result.stdout) == ("exit", 1, "42\n")
     said = result.log("stderr.log").decode()
     assert "ZeroDivisionError: division by zero" in said and "\x1b" not in said
-    kept = json.loads((result.run_dir / "outputs/out/wrong.ipynb").read_text())
+    kept = json.loads((result.run_dir / "partial/out/wrong.ipynb").read_text())
     assert kept["cells"][0]["outputs"][0]["text"] == ["42\n"] and not kept["cells"][2]["outputs"]
 
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "ledger/parts.h"
+#include "spec/id.h"
 
 #define BATCH    10000
 #define PAGE     50
@@ -34,7 +35,7 @@ static int time_commits(struct ledger *l, const struct config *c, const char *ho
 {
 	CLEANUP_STRV struct strv ids = { 0 };
 	CLEANUP_POSTING struct posting p = { 0 };
-	int r = home_ids(c, "runs", &ids, err);
+	int r = id_list(c->home, "runs", &ids, err);
 	if (r >= 0 && ids.n == 0)
 		r = err_caller(err, "there is no run in %s to take as the pattern", c->home);
 	if (r >= 0)

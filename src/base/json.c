@@ -62,3 +62,11 @@ int json_read_file(int dir_fd, const char *name, size_t max, json_t **ret, struc
 	*ret = value;
 	return 0;
 }
+
+void json_print(const json_t *value)
+{
+	CLEANUP_FREE char *text = json_dumps(value, JSON_COMPACT);
+	if (!text)
+		abort();
+	(void)printf("%s\n", text);
+}

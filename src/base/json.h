@@ -17,3 +17,6 @@ json_t *json_u64(uint64_t value);
 int json_write_file(int dir_fd, const char *name, const json_t *value, struct err *err);
 /* Capped, duplicate keys refused, err names the file and line:column. */
 int json_read_file(int dir_fd, const char *name, size_t max, json_t **ret, struct err *err);
+
+/* One line on standard output. As an allocation that fails, a value that is none aborts: json_text() takes any bytes. */
+void json_print(const json_t *value);

@@ -61,16 +61,22 @@ char *xstrndup(const char *text, size_t length)
 	return fresh;
 }
 
-char *xasprintf(const char *format, ...)
+char *xvasprintf(const char *format, va_list args)
 {
 	char *text = NULL;
+
+	if (vasprintf(&text, format, args) < 0)
+		out_of_memory();
+	return text;
+}
+
+char *xasprintf(const char *format, ...)
+{
 	va_list args;
 
 	va_start(args, format);
-	int n = vasprintf(&text, format, args);
+	char *text = xvasprintf(format, args);
 	va_end(args);
-	if (n < 0)
-		out_of_memory();
 	return text;
 }
 
@@ -107,15 +113,12 @@ void str_add_n(struct str *s, const void *bytes, size_t length)
 
 void str_addf(struct str *s, const char *format, ...)
 {
-	CLEANUP_FREE char *text = NULL;
 	va_list args;
 
 	va_start(args, format);
-	int n = vasprintf(&text, format, args);
+	CLEANUP_FREE char *text = xvasprintf(format, args);
 	va_end(args);
-	if (n < 0)
-		out_of_memory();
-	str_add_n(s, text, (size_t)n);
+	str_add(s, text);
 }
 
 const char *str_text(const struct str *s)
@@ -148,15 +151,11 @@ void strv_add(struct strv *list, const char *text)
 
 void strv_addf(struct strv *list, const char *format, ...)
 {
-	char *text = NULL;
 	va_list args;
 
 	va_start(args, format);
-	int n = vasprintf(&text, format, args);
+	strv_take(list, xvasprintf(format, args));
 	va_end(args);
-	if (n < 0)
-		out_of_memory();
-	strv_take(list, text);
 }
 
 /* Room is not stored: it is the next power of two above n, so it grows when n + 2 passes one. */
@@ -176,6 +175,17 @@ void strv_copy(struct strv *list, const struct strv *from)
 
 	for (size_t i = 0; i < n; i++)
 		strv_add(list, from->v[i]);
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void strv_sort(struct strv *list)
+{
+	if (list->n > 1)
+		qsort(list->v, list->n, sizeof *list->v, by_text);
 }
 
 bool strv_has(const struct strv *list, const char *text)

@@ -16,6 +16,7 @@ void *xreallocarray(void *old, size_t count, size_t size);
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t length);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *xvasprintf(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
 struct str {
 	char *text; /* owned; NUL-terminated, never NULL after the first add; NULL when empty-initialised */
@@ -45,6 +46,7 @@ void strv_add(struct strv *list, const char *text);
 void strv_addf(struct strv *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void strv_take(struct strv *list, char *owned);             /* list owns `owned` from now on */
 void strv_copy(struct strv *list, const struct strv *from); /* appends copies */
+void strv_sort(struct strv *list);                          /* by bytes */
 bool strv_has(const struct strv *list, const char *text);
 /* As argv/envp for execve: never NULL. */
 char *const *strv_argv(struct strv *list);

@@ -17,14 +17,11 @@ static void set_format(struct pairs *env, const char *key, const char *format, .
 	__attribute__((format(printf, 3, 4)));
 static void set_format(struct pairs *env, const char *key, const char *format, ...)
 {
-	char *text = NULL;
 	va_list args;
 	va_start(args, format);
-	if (vasprintf(&text, format, args) < 0)
-		abort();
+	CLEANUP_FREE char *text = xvasprintf(format, args);
 	va_end(args);
 	pairs_set(env, key, text);
-	free(text);
 }
 
 static void set_cupel(struct pairs *env, const struct plan_request *q, const struct plan *p)

@@ -36,8 +36,7 @@ static void print_json(const struct audit_report *r)
 					   "files", json_u64(r->files), "torn", json_u64(r->torn),
 					   "unfinished", json_u64(r->unfinished), "broken",
 					   json_u64(r->broken), "links", r->links);
-	CLEANUP_FREE char *text = json_dumps(o, JSON_COMPACT);
-	printf("%s\n", text ? text : "null");
+	json_print(o);
 }
 
 static void print_words(const struct audit_report *r)

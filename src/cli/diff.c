@@ -41,7 +41,7 @@ static int main_diff(const struct command *self, int argc, char **argv)
 	if (r < 0)
 		return cli_fail(&err);
 	if (args.json)
-		records_print_json(diff);
+		json_print(diff);
 	else
 		diff_print(diff);
 	return json_is_true(json_object_get(diff, "same")) ? 0 : 1;

@@ -8,22 +8,6 @@
 #include "ledger/ledger.h"
 
 /* Options, no operands, and the configuration. */
-static int begin(const struct command *self, int argc, char **argv, struct simple_args *args,
-		 struct config *config, struct err *err)
-{
-	struct operands rest;
-	int r = cli_parse(self, argc, argv, args, &rest, err);
-	if (r >= 0 && rest.first < argc)
-		r = err_caller(err, "'cupel %s' takes no '%.60s'", self->name, argv[rest.first]);
-	return r < 0 ? r : config_read(&(struct config_where){ 0 }, config, err);
-}
-
-static void print_json(const json_t *value)
-{
-	CLEANUP_FREE char *text = json_dumps(value, JSON_COMPACT);
-	printf("%s\n", text ? text : "null");
-}
-
 static const char *text_of(const json_t *o, const char *key, const char *otherwise)
 {
 	const char *text = json_string_value(json_object_get(o, key));
@@ -59,13 +43,13 @@ static int main_status(const struct command *self, int argc, char **argv)
 	CLEANUP_JSON json_t *status = NULL;
 	struct simple_args args = { 0 };
 	struct err err = { 0 };
-	int r = begin(self, argc, argv, &args, &c, &err);
+	int r = simple_begin(self, argc, argv, &args, &c, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
 	if (ledger_status(&c, &status, &err) < 0)
 		return cli_fail(&err);
 	if (args.json)
-		print_json(status);
+		json_print(status);
 	else
 		print_status(status);
 	return 0;
@@ -78,7 +62,7 @@ static void print_delivery(const struct ledger_delivery *d, const struct simple_
 		"{s:o,s:o,s:o,s:o,s:b}", "entered", json_u64(d->entered), "gone", json_u64(d->gone),
 		"waiting", json_u64(d->waiting), "failed", json_u64(d->failed), "set_aside", aside);
 	if (args->json) {
-		print_json(o);
+		json_print(o);
 		return;
 	}
 	if (aside)
@@ -95,7 +79,7 @@ static int main_rebuild(const struct command *self, int argc, char **argv)
 	struct ledger_delivery d = { 0 };
 	struct err err = { 0 };
 	bool aside = false;
-	int r = begin(self, argc, argv, &args, &c, &err);
+	int r = simple_begin(self, argc, argv, &args, &c, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
 	if (ledger_rebuild(&c, &d, &aside, &err) < 0)
@@ -114,7 +98,7 @@ static void print_audit(const struct ledger_audit *a, const struct simple_args *
 					   json_u64(a->different), "extra", json_u64(a->extra),
 					   "unreadable", json_u64(a->unreadable), "first", names);
 	if (args->json) {
-		print_json(o);
+		json_print(o);
 		return;
 	}
 	printf("%lld runs: %lld not in the ledger, %lld other than there, %lld in the ledger only, %lld could not be read\n",
@@ -134,7 +118,7 @@ static int main_check(const struct command *self, int argc, char **argv)
 	struct simple_args args = { 0 };
 	struct ledger_delivery d = { 0 };
 	struct err err = { 0 };
-	int r = begin(self, argc, argv, &args, &c, &err);
+	int r = simple_begin(self, argc, argv, &args, &c, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
 	r = ledger_deliver(&c, LEDGER_WAIT, &d, &err);
@@ -152,7 +136,7 @@ static int main_migrate(const struct command *self, int argc, char **argv)
 	struct simple_args args = { 0 };
 	struct ledger_versions v = { 0 };
 	struct err err = { 0 };
-	int r = begin(self, argc, argv, &args, &c, &err);
+	int r = simple_begin(self, argc, argv, &args, &c, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
 	if (ledger_migrate(&c, &v, &err) < 0)
@@ -160,7 +144,7 @@ static int main_migrate(const struct command *self, int argc, char **argv)
 	CLEANUP_JSON json_t *o =
 		json_pack("{s:o,s:o}", "found", json_u64(v.found), "known", json_u64(v.known));
 	if (args.json)
-		print_json(o);
+		json_print(o);
 	else
 		printf("schema %lld of %lld\n", number_of(o, "found"), number_of(o, "known"));
 	return 0;

@@ -135,7 +135,7 @@ static int main_list(const struct command *self, int argc, char **argv)
 	if (runs_query(&c, &args.query, &runs, last, &err) < 0)
 		return cli_fail(&err);
 	if (args.json)
-		records_print_json(runs);
+		json_print(runs);
 	else
 		runs_print(runs);
 	if (last[0] && !args.json)

@@ -130,7 +130,7 @@ static void print_paths(const struct config *c, const char *id)
 	CLEANUP_FREE char *errors = xasprintf("%s/runs/%s/stderr.log", c->home, id);
 	CLEANUP_JSON json_t *paths =
 		json_pack("{s:o,s:o}", "stdout", json_text(out), "stderr", json_text(errors));
-	records_print_json(paths);
+	json_print(paths);
 }
 
 static int main_logs(const struct command *self, int argc, char **argv)

@@ -74,12 +74,6 @@ static int copy_all(const struct fetch *f, const json_t *files, const char *to, 
 	return 0;
 }
 
-static void print_json(const json_t *value)
-{
-	CLEANUP_FREE char *text = json_dumps(value, JSON_COMPACT);
-	printf("%s\n", text ? text : "null");
-}
-
 static int give(const struct fetch *f, const struct outputs_args *args, const char *wanted,
 		struct err *err)
 {
@@ -91,7 +85,7 @@ static int give(const struct fetch *f, const struct outputs_args *args, const ch
 	if (r < 0)
 		return r;
 	if (args->json)
-		print_json(wanted ? chosen : f->manifest);
+		json_print(wanted ? chosen : f->manifest);
 	else if (one && !args->to)
 		return fetch_print(f, one, STDOUT_FILENO, err);
 	else if (!args->to)

@@ -17,7 +17,7 @@ static int main_ps(const struct command *self, int argc, char **argv)
 	if (live_json(&c, LIVE_BY_ID, &runs, &err) < 0)
 		return cli_fail(&err);
 	if (args.json)
-		records_print_json(runs);
+		json_print(runs);
 	else
 		live_print(runs, 0);
 	return 0;

@@ -26,12 +26,6 @@ int records_begin(const struct records_begin *b, struct config *config, struct o
 	return r;
 }
 
-void records_print_json(const json_t *value)
-{
-	CLEANUP_FREE char *text = json_dumps(value, JSON_COMPACT);
-	printf("%s\n", text ? text : "null");
-}
-
 static int main_show(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
@@ -47,7 +41,7 @@ static int main_show(const struct command *self, int argc, char **argv)
 		return run_print(&c, argv[rest.first], &err) < 0 ? cli_fail(&err) : 0;
 	if (run_json(&c, argv[rest.first], &run, &err) < 0)
 		return cli_fail(&err);
-	records_print_json(run);
+	json_print(run);
 	return 0;
 }
 

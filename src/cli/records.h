@@ -16,4 +16,3 @@ struct records_begin {
  * can't be swept is no reason not to look. */
 int records_begin(const struct records_begin *b, struct config *config, struct operands *rest,
 		  struct err *err);
-void records_print_json(const json_t *value);

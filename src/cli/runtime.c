@@ -54,8 +54,7 @@ bool runtime_is_shadowed(const struct catalog *c, const char *name)
 void runtime_print_json(json_t *value)
 {
 	CLEANUP_JSON json_t *owned = value;
-	CLEANUP_FREE char *text = json_dumps(owned, JSON_COMPACT);
-	printf("%s\n", text ? text : "null");
+	json_print(owned);
 }
 
 static int unknown(const char *word)

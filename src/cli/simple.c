@@ -17,7 +17,7 @@ static const struct option_row rows[] = { { 0, "json", NULL, "print JSON", set_j
 const struct options simple_options = { rows, 1 };
 
 /* Options, no operands, and the configuration. */
-static int begin(const struct command *self, int argc, char **argv, struct simple_args *args,
+int simple_begin(const struct command *self, int argc, char **argv, struct simple_args *args,
 		 struct config *config, struct err *err)
 {
 	struct operands rest;
@@ -30,8 +30,7 @@ static int begin(const struct command *self, int argc, char **argv, struct simpl
 static void print_json(json_t *value)
 {
 	CLEANUP_JSON json_t *owned = value;
-	CLEANUP_FREE char *text = json_dumps(owned, JSON_COMPACT);
-	printf("%s\n", text ? text : "null");
+	json_print(owned);
 }
 
 static void print_value(const struct config_value *v)
@@ -46,7 +45,7 @@ static int main_config(const struct command *self, int argc, char **argv)
 	CLEANUP_CONFIG struct config c = { 0 };
 	struct simple_args args = { 0 };
 	struct err err = { 0 };
-	int r = begin(self, argc, argv, &args, &c, &err);
+	int r = simple_begin(self, argc, argv, &args, &c, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
 	json_t *values = json_array();
@@ -80,7 +79,7 @@ static int main_gc(const struct command *self, int argc, char **argv)
 	struct simple_args args = { 0 };
 	struct gc_report report = { 0 };
 	struct err err = { 0 };
-	int r = begin(self, argc, argv, &args, &c, &err);
+	int r = simple_begin(self, argc, argv, &args, &c, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
 	uint64_t pruned = 0, pruned_bytes = 0;

@@ -164,7 +164,7 @@ static int look(const struct config *c, const struct screen *s, const struct top
 	if (s->is_taken)
 		printf("\033[H\033[J");
 	if (args->json) {
-		records_print_json(runs);
+		json_print(runs);
 	} else {
 		live_print_total(c, runs);
 		live_print(runs, s->is_taken ? screen_lines() - 2 : 0);

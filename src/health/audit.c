@@ -43,20 +43,16 @@ static int broken(struct audit *a, const char *file, uint64_t line, const char *
 	__attribute__((format(printf, 4, 5)));
 static int broken(struct audit *a, const char *file, uint64_t line, const char *format, ...)
 {
-	char *reason = NULL;
 	va_list args;
 	va_start(args, format);
-	int n = vasprintf(&reason, format, args);
+	CLEANUP_FREE char *reason = xvasprintf(format, args);
 	va_end(args);
-	if (n < 0)
-		abort(); /* as the other allocations do */
 	if (a->report->broken++ < AUDIT_BROKEN_MAX)
 		json_array_append_new(a->report->links,
 				      json_pack("{s:s,s:o,s:o,s:o}", "run", a->id, "file",
 						json_text(file), "line",
 						line ? json_u64(line) : json_null(), "reason",
 						json_text(reason)));
-	free(reason);
 	return 1;
 }
 
@@ -233,31 +229,12 @@ static int verify_one(const struct config *c, const char *id, enum audit_depth d
 	return 0;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int list_runs(const struct config *c, struct strv *ret, struct err *err)
-{
-	CLEANUP_FREE char *path = path_join(c->home, "runs");
-	CLEANUP_DIR DIR *dir = opendir(path);
-	if (!dir)
-		return errno == ENOENT ? 0 : err_errno(err, "open %s", path);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		if (id_check(entry->d_name, NULL) >= 0)
-			strv_add(ret, entry->d_name);
-	if (ret->n)
-		qsort(ret->v, ret->n, sizeof *ret->v, compare_names);
-	return 0;
-}
-
 int audit_verify(const struct config *c, const char *id, enum audit_depth depth,
 		 struct audit_report *ret, struct err *err)
 {
 	CLEANUP_AUDIT_REPORT struct audit_report report = { .links = json_array() };
 	CLEANUP_STRV struct strv ids = { 0 };
-	int r = id ? id_check(id, err) : list_runs(c, &ids, err);
+	int r = id ? id_check(id, err) : id_list(c->home, "runs", &ids, err);
 	if (r >= 0 && id)
 		r = verify_one(c, id, depth, &report, err);
 	for (size_t i = 0; r >= 0 && i < ids.n; i++) {

@@ -181,13 +181,19 @@ static void drop_entry(const struct record *r)
 	(void)unlinkat(r->home_fd, entry, 0);
 }
 
-/* Somebody removed its directory: there is no record to complete, but what the run had on the host is still known. */
-static int clear_unrecorded(const struct record *r, const struct config *c, struct err *err)
+/* What the run had on the host, of which nobody will read what it was. */
+static int clear_host(const struct record *r, const struct config *c, struct err *err)
 {
 	CLEANUP(traces_release) struct traces t = { 0 };
 	CLEANUP_STR struct str found = { 0 };
 	read_traces(r, c, &t);
-	int e = remove_leftovers(r, c->home, &t, &found, err);
+	return remove_leftovers(r, c->home, &t, &found, err);
+}
+
+/* Somebody removed its directory: there is no record to complete, but what the run had on the host is still known. */
+static int clear_unrecorded(const struct record *r, const struct config *c, struct err *err)
+{
+	int e = clear_host(r, c, err);
 	if (e >= 0)
 		drop_entry(r);
 	return e;
@@ -196,10 +202,7 @@ static int clear_unrecorded(const struct record *r, const struct config *c, stru
 /* A complete run whose keeper died before it had dropped its entry, or could not remove everything. */
 static int clear_entry(const struct record *r, const struct config *c, struct err *err)
 {
-	CLEANUP(traces_release) struct traces t = { 0 };
-	CLEANUP_STR struct str found = { 0 };
-	read_traces(r, c, &t);
-	int e = remove_leftovers(r, c->home, &t, &found, err);
+	int e = clear_host(r, c, err);
 	if (e >= 0)
 		e = remove_unfinished(r, err);
 	if (e >= 0 && fsync(r->dir_fd) < 0) /* the keeper may have died before it did */
@@ -241,24 +244,11 @@ static void sweep_one(const struct config *c, const char *id, struct gc_report *
 	record_release(&r);
 }
 
-/* Names first, then work: entries vanish while we go. */
-static int list_names(const char *home, const char *name, struct strv *ret, struct err *err)
-{
-	CLEANUP_FREE char *path = path_join(home, name);
-	CLEANUP_DIR DIR *dir = opendir(path);
-	if (!dir)
-		return errno == ENOENT ? 0 : err_errno(err, "open %s", path);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		if (id_check(entry->d_name, NULL) >= 0)
-			strv_add(ret, entry->d_name);
-	return 0;
-}
-
 /* After a power cut an entry in active/ may be gone while its run directory is there, so the first look after a boot is at all. */
 static int list_unfinished(const struct config *c, struct strv *ret, struct err *err)
 {
 	CLEANUP_STRV struct strv all = { 0 };
-	int r = list_names(c->home, "runs", &all, err);
+	int r = id_list(c->home, "runs", &all, err);
 	for (size_t i = 0; r >= 0 && i < all.n; i++) {
 		CLEANUP_FREE char *verdict =
 			xasprintf("%s/runs/%s/verdict.json", c->home, all.v[i]);
@@ -298,7 +288,7 @@ int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 	}
 	if (home_fd < 0)
 		return err_errno(err, "open %s", c->home);
-	int r = list_names(c->home, "active", &ids, err);
+	int r = id_list(c->home, "active", &ids, err);
 	bool new_boot = is_new_boot(home_fd, boot);
 	if (r >= 0 && new_boot)
 		r = list_unfinished(c, &ids, err);

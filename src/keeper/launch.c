@@ -22,6 +22,7 @@
 /* A mount on a dead network file system must not hold the keeper for ever. */
 #define SETUP_TIMEOUT_MS 60000
 #define GROUPS_MAX       65536 /* of /proc/PID/cgroup */
+#define DYING_MSEC       1000
 
 struct ends {
 	int keeper_fd, box_fd;
@@ -269,9 +270,10 @@ int launch_ready(struct launched *l, struct err *err)
 		r = check_groups(l, err);
 	if (r >= 0)
 		r = receipt_check(&l->entry, &l->facts, &l->outside, err);
-	/* What is read of a dead process says nothing of the box. */
+	/* What is read of a dead process says nothing of the box. One that is dying has left its groups
+	 * before its pidfd tells. */
 	struct pollfd dead = { .fd = l->pid_fd, .events = POLLIN };
-	return r < 0 && poll(&dead, 1, 0) == 1 ? init_ended(err) : r;
+	return r < 0 && poll(&dead, 1, DYING_MSEC) == 1 ? init_ended(err) : r;
 }
 
 void launch_abandon(struct launched *l)

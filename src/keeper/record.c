@@ -6,12 +6,10 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/path.h"
 #include "base/str.h"
-#include "base/task.h"
 
 static int trust_home(const char *home, int home_fd, struct err *err)
 {

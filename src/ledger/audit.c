@@ -6,6 +6,7 @@
 #include "base/fs.h"
 #include "base/path.h"
 #include "ledger/parts.h"
+#include "spec/id.h"
 
 #define NAMES_MAX 20
 
@@ -14,40 +15,15 @@ void ledger_audit_release(struct ledger_audit *a)
 	strv_release(&a->names);
 }
 
-/* The ids that the ledger has and runs/ has not; both sorted. */
-static void find_extra(const struct strv *known, const struct strv *all, struct strv *ret)
-{
-	for (size_t i = 0, k = 0; i < known->n; i++) {
-		while (k < all->n && strcmp(all->v[k], known->v[i]) < 0)
-			k++;
-		if (k == all->n || !str_eq(all->v[k], known->v[i]))
-			strv_add(ret, known->v[i]);
-	}
-}
-
-static int note_id(void *data, const char *const *columns, size_t n, struct err *err)
-{
-	if (columns[0])
-		strv_add(data, columns[0]);
-	return 0;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int list_both(const struct delivering *d, struct strv *all, struct strv *extra,
 		     struct err *err)
 {
 	CLEANUP_STRV struct strv known = { 0 };
-	int r = put_ids(d->ledger, d->home, note_id, &known, err);
+	int r = put_ids(d->ledger, d->home, &known, err);
 	if (r >= 0)
-		r = home_ids(d->config, "runs", all, err);
-	if (known.n)
-		qsort(known.v, known.n, sizeof *known.v, compare_names);
+		r = id_list(d->config->home, "runs", all, err);
 	if (r >= 0)
-		find_extra(&known, all, extra);
+		ids_minus(&known, all, extra);
 	return r;
 }
 

@@ -72,35 +72,22 @@ int deliver_ids(struct delivering *d, const struct strv *ids, struct err *err)
 	return r;
 }
 
-static int note_id(void *data, const char *const *columns, size_t n, struct err *err)
-{
-	if (columns[0])
-		strv_add(data, columns[0]);
-	return 0;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Marks can be lost with a power cut, or be of another database: what this one lacks is owed. */
 static int reconcile(struct delivering *d, struct err *err)
 {
 	CLEANUP_STRV struct strv known = { 0 };
 	CLEANUP_STRV struct strv all = { 0 };
-	int r = put_ids(d->ledger, d->home, note_id, &known, err);
+	CLEANUP_STRV struct strv lacking = { 0 };
+	int r = put_ids(d->ledger, d->home, &known, err);
 	if (r >= 0)
-		r = home_ids(d->config, "runs", &all, err);
-	if (known.n)
-		qsort(known.v, known.n, sizeof *known.v, compare_names);
-	for (size_t i = 0; r >= 0 && i < all.n; i++) {
+		r = id_list(d->config->home, "runs", &all, err);
+	if (r >= 0)
+		ids_minus(&all, &known, &lacking);
+	for (size_t i = 0; r >= 0 && i < lacking.n; i++) {
 		CLEANUP_FREE char *verdict =
-			xasprintf("%s/runs/%s/verdict.json", d->config->home, all.v[i]);
-		if ((!known.n ||
-		     !bsearch(&all.v[i], known.v, known.n, sizeof *known.v, compare_names)) &&
-		    access(verdict, F_OK) == 0)
-			r = home_owe(d->config, all.v[i], err);
+			xasprintf("%s/runs/%s/verdict.json", d->config->home, lacking.v[i]);
+		if (access(verdict, F_OK) == 0)
+			r = home_owe(d->config, lacking.v[i], err);
 	}
 	return r;
 }
@@ -125,7 +112,7 @@ static int deliver_owed(struct delivering *d, bool is_reconciled, struct err *er
 	if (r >= 0 && !is_reconciled)
 		r = reconcile(d, err);
 	if (r >= 0)
-		r = home_ids(d->config, "undelivered", &ids, err);
+		r = id_list(d->config->home, "undelivered", &ids, err);
 	return r < 0 ? r : deliver_ids(d, &ids, err);
 }
 
@@ -135,7 +122,7 @@ static int deliver(const struct config *c, struct ledger_delivery *report, struc
 	CLEANUP_STRV struct strv owed = { 0 };
 	CLEANUP_JSON json_t *state = home_state(c);
 	bool is_reconciled = home_is_reconciled(c, state);
-	int r = home_ids(c, "undelivered", &owed, err);
+	int r = id_list(c->home, "undelivered", &owed, err);
 	if (r < 0 || (is_reconciled && owed.n == 0))
 		return r;
 	FAULT_PHASE("ledger-begun");
@@ -199,7 +186,7 @@ int ledger_status(const struct config *c, json_t **ret, struct err *err)
 	CLEANUP_FREE char *url = config_ledger_shown(c);
 	CLEANUP_JSON json_t *state = home_state(c);
 	struct stat st;
-	int r = home_ids(c, "undelivered", &owed, err);
+	int r = id_list(c->home, "undelivered", &owed, err);
 	if (r < 0)
 		return r;
 	json_t *time = json_object_get(state, "time"), *error = json_object_get(state, "error");

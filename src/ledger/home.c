@@ -92,25 +92,6 @@ bool home_is_locked(const struct config *c)
 	return fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-int home_ids(const struct config *c, const char *directory, struct strv *ret, struct err *err)
-{
-	CLEANUP_FREE char *path = path_join(c->home, directory);
-	CLEANUP_DIR DIR *dir = opendir(path);
-	if (!dir)
-		return errno == ENOENT ? 0 : err_errno(err, "open %s", path);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		if (id_check(entry->d_name, NULL) >= 0)
-			strv_add(ret, entry->d_name);
-	if (ret->n)
-		qsort(ret->v, ret->n, sizeof *ret->v, compare_names);
-	return 0;
-}
-
 int home_owe(const struct config *c, const char *id, struct err *err)
 {
 	CLEANUP_FREE char *directory = path_join(c->home, "undelivered");

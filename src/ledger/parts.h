@@ -21,8 +21,6 @@ int home_id_make(const struct config *c, char ret[HOME_ID], struct err *err);
 /* The lock of whoever delivers; -EBUSY if it is another and we do not wait. */
 int home_lock(const struct config *c, enum ledger_wait wait, int *ret_fd, struct err *err);
 bool home_is_locked(const struct config *c);
-/* Ids below runs/ or undelivered/, sorted. A directory that is not there has none. */
-int home_ids(const struct config *c, const char *directory, struct strv *ret, struct err *err);
 int home_owe(const struct config *c, const char *id, struct err *err);
 void home_settle(const struct config *c, const char *id);
 /* HOME/ledger.json: what is known of the last delivery. Never fails: half a file is as good as none. */
@@ -82,8 +80,10 @@ int put_posting(struct ledger *l, const char *home, const struct posting *e,
 int put_removal(struct ledger *l, const char *home, const char *id, struct err *err);
 /* HOME/runtimes/NAME/state.json of each runtime that was checked. */
 int put_health(struct ledger *l, const struct config *c, const char *home, struct err *err);
-/* Every run of the home: id and record. */
-int put_ids(struct ledger *l, const char *home, ledger_row row, void *data, struct err *err);
+/* The ids of every run of the home, sorted. */
+int put_ids(struct ledger *l, const char *home, struct strv *ret, struct err *err);
+/* Those that the second does not have; both are sorted. */
+void ids_minus(const struct strv *ids, const struct strv *without, struct strv *ret);
 /* The digest of the rows that the database has of a run. */
 int put_digest(struct ledger *l, const char *home, const char *id, char ret[HASH_HEX],
 	       struct err *err);

@@ -205,11 +205,30 @@ int put_health(struct ledger *l, const struct config *c, const char *home, struc
 	return r;
 }
 
-int put_ids(struct ledger *l, const char *home, ledger_row row, void *data, struct err *err)
+static int note_id(void *data, const char *const *columns, size_t n, struct err *err)
 {
-	static const struct statement all = { STATEMENT_ONCE,
-					      "SELECT id, record FROM runs WHERE home = $1", 1 };
-	return l->ops->run(l, &all, &home, row, data, err);
+	if (columns[0])
+		strv_add(data, columns[0]);
+	return 0;
+}
+
+int put_ids(struct ledger *l, const char *home, struct strv *ret, struct err *err)
+{
+	static const struct statement all = { STATEMENT_ONCE, "SELECT id FROM runs WHERE home = $1",
+					      1 };
+	int r = l->ops->run(l, &all, &home, note_id, ret, err);
+	strv_sort(ret); /* by bytes, which is not every database's order */
+	return r;
+}
+
+void ids_minus(const struct strv *ids, const struct strv *without, struct strv *ret)
+{
+	for (size_t i = 0, k = 0; i < ids->n; i++) {
+		while (k < without->n && strcmp(without->v[k], ids->v[i]) < 0)
+			k++;
+		if (k == without->n || !str_eq(without->v[k], ids->v[i]))
+			strv_add(ret, ids->v[i]);
+	}
 }
 
 static int take_count(void *data, const char *const *columns, size_t n, struct err *err)

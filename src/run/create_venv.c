@@ -34,11 +34,6 @@ static int make(struct creation *c, struct err *err)
 		       : r;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return __builtin_strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Every wheel of the directory, in an order of its own. */
 static int add_wheels(const char *directory, struct strv *argv, struct err *err)
 {
@@ -52,7 +47,7 @@ static int add_wheels(const char *directory, struct strv *argv, struct err *err)
 			strv_addf(&names, "%s/%s", directory, entry->d_name);
 	if (names.n == 0)
 		return err_set(err, ERR_CALLER, ENOENT, "%s has no wheels (*.whl)", directory);
-	qsort(names.v, names.n, sizeof(*names.v), by_text);
+	strv_sort(&names);
 	strv_copy(argv, &names);
 	return 0;
 }

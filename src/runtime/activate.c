@@ -24,11 +24,6 @@ void activation_release(struct activation *a)
 	*a = (struct activation){ 0 };
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* The names in PREFIX/SUB, sorted by bytes, which for UTF-8 is Python's order of strings; no directory: none. */
 static int list_names(const char *directory, struct strv *ret, struct err *err)
 {
@@ -45,8 +40,7 @@ static int list_names(const char *directory, struct strv *ret, struct err *err)
 				       directory, SCRIPTS_MAX);
 		strv_add(ret, entry->d_name);
 	}
-	if (ret->n > 1)
-		qsort(ret->v, ret->n, sizeof *ret->v, by_name);
+	strv_sort(ret);
 	return 0;
 }
 

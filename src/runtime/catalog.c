@@ -90,18 +90,13 @@ static int list_names(const char *directory, struct strv *ret, struct err *err)
 	return 0;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int all_names(const struct strv *dirs, struct strv *ret, struct err *err)
 {
 	int r = 0;
 	strv_add(ret, "base");
 	for (size_t i = 0; r >= 0 && i < dirs->n; i++)
 		r = list_names(dirs->v[i], ret, err);
-	qsort(ret->v, ret->n, sizeof *ret->v, by_text);
+	strv_sort(ret);
 	return r;
 }
 

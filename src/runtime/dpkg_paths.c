@@ -43,11 +43,6 @@ static void add_rules(struct strv *rules, char *text)
 	}
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static void read_rules(struct dpkg_paths *p, int root_fd)
 {
 	CLEANUP_STRV struct strv names = { 0 };
@@ -62,8 +57,7 @@ static void read_rules(struct dpkg_paths *p, int root_fd)
 	while (dir && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
 			strv_add(&names, entry->d_name);
-	if (names.n > 1)
-		qsort(names.v, names.n, sizeof(*names.v), by_name);
+	strv_sort(&names);
 	for (size_t i = 0; i < names.n; i++) {
 		CLEANUP_FREE char *path = xasprintf("etc/dpkg/dpkg.cfg.d/%s", names.v[i]);
 		CLEANUP_FREE char *text = read_in(root_fd, path, CONFIG_MAX);

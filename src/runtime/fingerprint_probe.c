@@ -142,11 +142,6 @@ int probe_file(struct probe *p, const char *path, struct err *err)
 	return r;
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int list_names(DIR *dir, struct strv *ret)
 {
 	for (;;) {
@@ -176,7 +171,6 @@ int probe_list(struct probe *p, const char *path, struct strv *ret, struct err *
 	}
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "list '%s': %s", path, strerrordesc_np(-r));
-	if (ret->n > 1)
-		qsort(ret->v, ret->n, sizeof(*ret->v), by_name);
+	strv_sort(ret);
 	return 0;
 }

@@ -147,11 +147,6 @@ static void see_link(struct walk *w, int dir_fd, const char *name, const char *p
 	add_sum(w, 'l', path, target);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* -E2BIG above the cap. */
 static int list_names(struct walk *w, int fd, struct strv *ret)
 {
@@ -170,8 +165,7 @@ static int list_names(struct walk *w, int fd, struct strv *ret)
 	}
 	if (errno)
 		return -errno;
-	if (ret->n)
-		qsort(ret->v, ret->n, sizeof *ret->v, compare_names);
+	strv_sort(ret);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "spec/show.h"
 
@@ -93,4 +94,17 @@ void id_generate(char ret[ID_MAX + 1])
 	write_base32(now_ms > EPOCH_2020_MS ? now_ms - EPOCH_2020_MS : 0, ret, TIME_DIGITS);
 	write_base32(chance, ret + TIME_DIGITS, CHANCE_DIGITS);
 	ret[TIME_DIGITS + CHANCE_DIGITS] = '\0';
+}
+
+int id_list(const char *home, const char *directory, struct strv *ret, struct err *err)
+{
+	CLEANUP_FREE char *path = path_join(home, directory);
+	CLEANUP_DIR DIR *dir = opendir(path);
+	if (!dir)
+		return errno == ENOENT ? 0 : err_errno(err, "open %s", path);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (id_check(entry->d_name, NULL) >= 0)
+			strv_add(ret, entry->d_name);
+	strv_sort(ret);
+	return 0;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/str.h"
 
 #define ID_MAX 64
 
@@ -14,3 +15,6 @@ int id_check_runtime(const char *name, struct err *err);
 int id_check_group(const char *name, struct err *err);
 /* Sortable by time (milliseconds), 13 lower-case characters with 20 bits of chance. */
 void id_generate(char ret[ID_MAX + 1]);
+/* The ids that name an entry of HOME/DIRECTORY (runs, active, undelivered), sorted; a directory that is not there has none. All names
+ * first, then work: entries vanish meanwhile. */
+int id_list(const char *home, const char *directory, struct strv *ret, struct err *err);

@@ -46,8 +46,7 @@ void create_line_clear(struct create_line *l)
 static void print_value(json_t *owned)
 {
 	CLEANUP_JSON json_t *value = owned;
-	CLEANUP_FREE char *text = json_dumps(value, JSON_COMPACT);
-	printf("%s\n", text ? text : "null");
+	json_print(value);
 }
 
 static uint64_t count_of(const json_t *notes, const char *key)

@@ -68,15 +68,11 @@ void html_add(struct str *s, const char *text)
 
 void html_addf(struct str *s, const char *format, ...)
 {
-	char *text = NULL;
 	va_list args;
 	va_start(args, format);
-	int n = vasprintf(&text, format, args);
+	CLEANUP_FREE char *text = xvasprintf(format, args);
 	va_end(args);
-	if (n < 0)
-		abort(); /* as the other allocations do */
-	html_add_n(s, text, (size_t)n);
-	free(text);
+	html_add(s, text);
 }
 
 void html_add_base64(struct str *s, const void *bytes, size_t length)

@@ -18,39 +18,19 @@ void runs_query_release(struct runs_query *q)
 	cleanup_free(&q->after);
 }
 
-static int compare_up(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int compare_down(const void *a, const void *b)
-{
-	return -compare_up(a, b);
-}
-
-/* Those that this page could have. */
+/* Those that this page could have, in its order. */
 static int list_ids(const struct config *c, const struct runs_query *q, struct strv *ret,
 		    struct err *err)
 {
-	CLEANUP_FREE char *path = path_join(c->home, "runs");
-	CLEANUP_DIR DIR *dir = opendir(path);
-	if (!dir)
-		return errno == ENOENT ? 0 : err_errno(err, "open %s", path);
-	size_t room = 0;
-	for (struct dirent *entry; (entry = readdir(dir));) {
-		int order = q->after ? strcmp(entry->d_name, q->after) : 0;
-		if (id_check(entry->d_name, NULL) < 0 ||
-		    (q->after && (q->is_reverse ? order >= 0 : order <= 0)))
-			continue;
-		if (ret->n + 1 >= room) { /* a home may have a million runs */
-			room = room ? 2 * room : 64;
-			ret->v = xreallocarray(ret->v, room, sizeof *ret->v);
-		}
-		ret->v[ret->n++] = xstrdup(entry->d_name);
+	CLEANUP_STRV struct strv all = { 0 };
+	int r = id_list(c->home, "runs", &all, err);
+	for (size_t i = 0; r >= 0 && i < all.n; i++) {
+		const char *id = all.v[q->is_reverse ? all.n - 1 - i : i];
+		int order = q->after ? strcmp(id, q->after) : 1;
+		if (!q->after || (q->is_reverse ? order < 0 : order > 0))
+			strv_add(ret, id);
 	}
-	if (ret->n)
-		qsort(ret->v, ret->n, sizeof *ret->v, q->is_reverse ? compare_down : compare_up);
-	return 0;
+	return r;
 }
 
 static bool is_one_of(const struct strv *wanted, const char *text)

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -11,6 +12,23 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
 
 import cupel as lib  # noqa: E402  pylint: disable=wrong-import-position
+
+
+# None takes a tenth of it, but for those that make a tree of Debian's packages.
+TEST_LIMIT_S = 300 if lib.SLOW == 1 else 900
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    """A test that hangs fails, and the others go on. Again and again, since what it leaves may wait too."""
+
+    def fail(*_):
+        raise TimeoutError(f"{item.name} is still running after {TEST_LIMIT_S} s")
+
+    signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, TEST_LIMIT_S, 30)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _user_namespaces():

@@ -147,3 +147,26 @@ print("done")
 """,
     )
     assert (result.cause, result.stdout) == ("ok", "done\n")
+
+
+@pytest.mark.parametrize(
+    "raise_it, raised",
+    [
+        (("chrt", "-f", "1"), (1, 0)),
+        (("chrt", "-r", "1"), (2, 0)),
+        (("nice", "-n", "-5"), (0, -5)),
+    ],
+    ids=["fifo", "round-robin", "nice"],
+)
+def test_a_callers_raised_priority_is_not_inherited(callers, raise_it, raised):
+    """A service may run above others. What it starts must not: weights of cpu mean nothing then."""
+    caller = callers("root")
+    caller.configure()
+    ask = "import os; print((os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)))"
+    python = ("/usr/bin/python3", "-c", ask)
+    _, out, _ = caller.call(*raise_it, *python)
+    assert out == f"{raised}\n", "the control: outside the box it is inherited"
+    status, out, err = caller.call(
+        *raise_it, caller.binary, "run", "--quiet", "--id", caller.new_id(), "--", *python
+    )
+    assert (status, out) == (0, "(0, 0)\n"), err

@@ -306,6 +306,8 @@ def test_rootfs_of_debian_packages(maker, packed):
     words = ["--squashfs"] if packed else ["--packages", "hello"]
     made = maker.make("deb", "--kind", "rootfs", *words, limit_s=1200)
     root = pathlib.Path(made["place"])
+    result = maker.caller.run("-r", "deb", "--", "cat", "/etc/debian_version")
+    assert result.cause == "ok" and result.stdout.startswith("12"), result.stderr
     if packed:
         listed = subprocess.run(["unsquashfs", "-lls", root], capture_output=True, text=True,
                                 check=True).stdout

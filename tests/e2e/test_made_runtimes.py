@@ -14,7 +14,6 @@ import zipfile
 import oci
 import pytest
 
-from test_create import need_mirror
 
 BUSYBOX = pathlib.Path("/bin/busybox")
 
@@ -217,22 +216,6 @@ def test_an_image_is_checked_locked_and_found_spoiled(place):
     assert (result.status, result.cause) == (125, "runtime-broken"), result.stderr
     for path in (place.caller.home / "cache/images", place.caller.home / "runtimes/byhand", entries):
         shutil.rmtree(path)
-
-
-@pytest.mark.parametrize("packed", [False, True], ids=["directory", "squashfs"])
-def test_a_tree_of_debian_packages_runs(callers, packed):
-    place = Place(callers("root"))
-    words = ["--squashfs"] if packed else []
-    need_mirror()
-    status, made = place.runtime("create", "tree", "--kind", "rootfs", "--packages", "busybox-static", *words)
-    assert status == 0, made
-    try:
-        result = place.caller.run("-r", "tree", "--", "busybox", "cat", "/etc/debian_version")
-        assert result.cause == "ok", result.stderr
-        assert result.stdout.startswith("12")
-    finally:
-        place.runtime("remove", "tree")
-        shutil.rmtree(place.tmp)
 
 
 def test_the_hosts_policy_may_forbid_the_override(locked):

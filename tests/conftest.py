@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
 import cupel as lib  # noqa: E402  pylint: disable=wrong-import-position
 
 
-# None takes a tenth of it, but for those that make a tree of Debian's packages.
+# None takes a tenth of it, but for those that are marked with a limit of their own.
 TEST_LIMIT_S = 300 if lib.SLOW == 1 else 900
 
 
@@ -22,11 +22,14 @@ TEST_LIMIT_S = 300 if lib.SLOW == 1 else 900
 def pytest_runtest_protocol(item):
     """A test that hangs fails, and the others go on. Again and again, since what it leaves may wait too."""
 
+    mark = item.get_closest_marker("limit_s")
+    limit_s = mark.args[0] if mark else TEST_LIMIT_S
+
     def fail(*_):
-        raise TimeoutError(f"{item.name} is still running after {TEST_LIMIT_S} s")
+        raise TimeoutError(f"{item.name} is still running after {limit_s} s")
 
     signal.signal(signal.SIGALRM, fail)
-    signal.setitimer(signal.ITIMER_REAL, TEST_LIMIT_S, 30)
+    signal.setitimer(signal.ITIMER_REAL, limit_s, 30)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
 

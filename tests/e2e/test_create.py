@@ -299,6 +299,7 @@ def need_mirror():
             pytest.skip(f"network: no Debian mirror: {tried.stderr.strip()[-200:]}")
 
 
+@pytest.mark.limit_s(1200)  # as slow as the mirror
 @pytest.mark.parametrize("who", ["root"])
 @pytest.mark.parametrize("packed", [False, True], ids=["directory", "squashfs"])
 def test_rootfs_of_debian_packages(maker, packed):

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "health/audit.h"
 #include "run/rerun.h"
 #include "run/run.h"
 #include "view/compare.h"
@@ -83,6 +84,22 @@ static void rerunning_release(struct rerunning *r)
 	config_release(&r->config);
 }
 
+/* What is run again, and compared with, is what was recorded then. */
+static int check_record(const struct rerunning *r, struct err *err)
+{
+	CLEANUP_AUDIT_REPORT struct audit_report report = { 0 };
+	int e = audit_verify(&r->config, r->first, r->args->verify ? AUDIT_OUTPUTS : AUDIT_RECORDS,
+			     &report, err);
+	if (e < 0 || !report.broken)
+		return e;
+	const char *file = NULL, *reason = NULL;
+	(void)json_unpack(json_array_get(report.links, 0), "{s:s,s:s}", "file", &file, "reason",
+			  &reason);
+	return err_set(err, ERR_CALLER, ESTALE,
+		       "the record of '%s' was changed: %.200s: %.200s; `cupel audit verify %s`",
+		       r->first, file ? file : "?", reason ? reason : "?", r->first);
+}
+
 static int prepare(struct rerunning *r, struct err *err)
 {
 	int e = config_read(&(struct config_where){ 0 }, &r->config, err);
@@ -101,7 +118,9 @@ static int prepare(struct rerunning *r, struct err *err)
 	struct analysis *a = &r->rerun.analysis;
 	a->id = r->args->id ? xstrdup(r->args->id) : NULL;
 	e = run_resolve(&r->config, a, &r->resolved, err);
-	return e < 0 ? e : rerun_check(&r->rerun, &r->resolved, err);
+	if (e >= 0)
+		e = rerun_check(&r->rerun, &r->resolved, err);
+	return e < 0 ? e : check_record(r, err);
 }
 
 static int start(struct rerunning *r, int *ret_status, struct err *err)
@@ -199,8 +218,8 @@ const struct command command_rerun = {
 	.usage = "[OPTION]... ID",
 	.summary = "run the analysis of a run again, from its record, and compare what came out",
 	.details =
-		"Refused, with the reason, if the code, the inputs or the runtime are not what they were. The exit status\n"
-		"is that of `cupel run`; with --verify 1 if the outputs differ.",
+		"Refused, with the reason, if the code, the inputs, the runtime or the record are not what they were. The exit\n"
+		"status is that of `cupel run`; with --verify 1 if the outputs differ.",
 	.options = &rerun_options,
 	.main = main_rerun,
 };

@@ -193,6 +193,20 @@ def test_nothing_is_overwritten(cupel, script):
     assert export(cupel, run_id)[0] == 0, "control"
 
 
+@pytest.mark.parametrize("name", ["crate", "crate.zip"])
+def test_what_is_not_its_own_is_not_removed(cupel, script, name):
+    """In a directory that others write to, the name it would use on the way may be somebody's."""
+    there = cupel.dir / f"shared-{cupel.new_id()}"
+    there.mkdir()
+    cupel.own(there)
+    status, _, err = cupel.call(
+        "/bin/sh", "-c", f'mkdir .new-$$-{name} && echo x > .new-$$-{name}/kept && exec "$@"', "sh",
+        cupel.binary, "export", script[0], "--to", name, cwd=there)
+    assert status == 125 and "File exists" in err
+    assert [str(p.relative_to(there)).split("/")[1] for p in there.glob(".new-*/*")] == ["kept"]
+    assert export(cupel, script[0], "--to", there / name)[0] == 0
+
+
 def test_of_a_lost_run(cupel):
     process, run_id = cupel.start("--", "sleep", "1000")
     with process:

@@ -13,9 +13,8 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "collect/copy.h"
+#include "collect/outputs.h"
 #include "collect/place.h"
-
-#define MANIFEST_MAX ((size_t)256 << 20)
 
 int fetch_manifest(int run_fd, json_t **ret, struct err *err)
 {

@@ -8,7 +8,7 @@
 
 #define RECORD_MAX  ((size_t)8 << 20)
 #define EVENTS_MAX  ((size_t)64 << 20)
-#define OUTPUTS_MAX ((size_t)256 << 20) /* as collect/fetch.c: a run may have a hundred thousand */
+#define OUTPUTS_MAX ((size_t)256 << 20) /* as collect/outputs.h has it */
 
 static void record_files_release(struct record_files *f)
 {

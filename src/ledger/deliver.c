@@ -114,15 +114,31 @@ static int reconcile(struct delivering *d, struct err *err)
 	return r;
 }
 
-static int put_shared(struct delivering *d, struct err *err)
+static int put_checks(const struct delivering *d, struct err *err)
 {
 	CLEANUP_TRANSACTION struct transaction t = { 0 };
 	int r = transaction_begin(&t, d->ledger, LEDGER_SHARED, err);
 	if (r >= 0)
-		r = put_home(d->ledger, d->config, d->home, err);
-	if (r >= 0)
 		r = put_health(d->ledger, d->config, d->home, err);
 	return r < 0 ? r : transaction_commit(&t, err);
+}
+
+/* What a check of a runtime said holds up no run either. */
+static int put_shared(struct delivering *d, struct err *err)
+{
+	struct err why = { 0 };
+	int r = put_home(d->ledger, d->config, d->home, err);
+	if (r < 0)
+		return r;
+	r = put_checks(d, &why);
+	if (r == -EINVAL) {
+		d->report->failed++;
+		d->report->last_error = why;
+		return 0;
+	}
+	if (r < 0)
+		*err = why;
+	return r;
 }
 
 static int deliver_owed(struct delivering *d, bool is_reconciled, struct err *err)

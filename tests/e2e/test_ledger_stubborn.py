@@ -38,6 +38,9 @@ def test_names_that_the_database_has_no_letters_for(caller):
                     "LC_CTYPE 'C' TEMPLATE template0")
         url = f"postgresql://app@/latin?host={server.base}"
         caller.configure("ledger: {url: 'sqlite:/nonexistent/for/now'}\n")
+        state = caller.home / "runtimes/odd/state.json"
+        state.parent.mkdir(parents=True)
+        state.write_text(json.dumps({"health": "broken", "verified_time": "t", "reason": "\u6f22"}))
         for number, name in enumerate(("plain", "caf\u00e9", "\u6f22\u5b57", "after")):
             caller.run("--", "sh", "-c", f"echo x > 'out/{name}'", id=f"r{number}")
         caller.configure(f"ledger: {{url: '{url}'}}\n")

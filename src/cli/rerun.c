@@ -84,22 +84,6 @@ static void rerunning_release(struct rerunning *r)
 	config_release(&r->config);
 }
 
-/* What is run again, and compared with, is what was recorded then. */
-static int check_record(const struct rerunning *r, struct err *err)
-{
-	CLEANUP_AUDIT_REPORT struct audit_report report = { 0 };
-	int e = audit_verify(&r->config, r->first, r->args->verify ? AUDIT_OUTPUTS : AUDIT_RECORDS,
-			     &report, err);
-	if (e < 0 || !report.broken)
-		return e;
-	const char *file = NULL, *reason = NULL;
-	(void)json_unpack(json_array_get(report.links, 0), "{s:s,s:s}", "file", &file, "reason",
-			  &reason);
-	return err_set(err, ERR_CALLER, ESTALE,
-		       "the record of '%s' was changed: %.200s: %.200s; `cupel audit verify %s`",
-		       r->first, file ? file : "?", reason ? reason : "?", r->first);
-}
-
 static int prepare(struct rerunning *r, struct err *err)
 {
 	int e = config_read(&(struct config_where){ 0 }, &r->config, err);
@@ -120,7 +104,10 @@ static int prepare(struct rerunning *r, struct err *err)
 	e = run_resolve(&r->config, a, &r->resolved, err);
 	if (e >= 0)
 		e = rerun_check(&r->rerun, &r->resolved, err);
-	return e < 0 ? e : check_record(r, err);
+	/* What is run again, and compared with, is what was recorded then. */
+	return e < 0 ? e
+		     : audit_expect_whole(&r->config, r->first,
+					  r->args->verify ? AUDIT_OUTPUTS : AUDIT_RECORDS, err);
 }
 
 static int start(struct rerunning *r, int *ret_status, struct err *err)

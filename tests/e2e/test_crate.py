@@ -183,6 +183,21 @@ def test_an_output_that_was_changed_is_not_exported(cupel, script):
     assert not [p for p in cupel.dir.iterdir() if "-bad" in p.name], "nothing half-made"
 
 
+@pytest.mark.parametrize("name", ["verdict.json", "stdout.log", "outputs.json"])
+def test_a_record_that_was_changed_is_not_exported(cupel, script, name):
+    run_id, _, _ = script
+    path = cupel.run_dir(run_id) / name
+    text = path.read_text()
+    path.write_text(text.replace("succeeded", "was well").replace("done", "made") + " ")
+    place = cupel.dir / f"{run_id}-changed"
+    for words in (["--to", place], ["--metadata"]):
+        status, out, err = export(cupel, run_id, *words)
+        assert (status, out) == (2, "") and "was changed" in err and name in err
+    assert not place.exists()
+    path.write_text(text)
+    assert export(cupel, run_id, "--to", place)[0] == 0
+
+
 def test_nothing_is_overwritten(cupel, script):
     run_id, _, _ = script
     place = cupel.dir / f"{run_id}.zip"

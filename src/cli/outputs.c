@@ -62,18 +62,13 @@ static int copy_all(const struct fetch *f, const json_t *files, const char *to, 
 {
 	size_t i;
 	json_t *file;
-	int r = 0;
 	CLEANUP_FREE char *cwd = path_cwd();
 	CLEANUP_FREE char *place = cwd && *to ? path_normal(cwd, to) : NULL;
-	if (!place)
-		return err_caller(err, "'%.200s' is no place for a directory", to);
-	CLEANUP_FD int dest_fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dest_fd < 0 && errno == ENOENT) {
-		r = fs_make_dirs(place, 0755, err);
-		if (r < 0)
-			return r;
-		dest_fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	}
+	int r = place ? fs_make_dirs(place, 0755, err)
+		      : err_caller(err, "'%.200s' is no place for a directory", to);
+	if (r < 0)
+		return r;
+	CLEANUP_FD int dest_fd = open(place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dest_fd < 0)
 		return err_errno(err, "open %.200s", place);
 	json_array_foreach(files, i, file)

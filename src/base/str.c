@@ -305,14 +305,25 @@ const char *str_nearest(const char *word, const char *const *words, size_t count
 	return nearest;
 }
 
+bool str_is_deceptive(const char *text, size_t n)
+{
+	const unsigned char *b = (const unsigned char *)text;
+
+	if (n == 1)
+		return b[0] < 0x20 || b[0] == 0x7f;
+	if (n == 2)
+		return (b[0] == 0xc2 && b[1] < 0xa0) || (b[0] == 0xd8 && b[1] == 0x9c);
+	if (n != 3 || b[0] != 0xe2)
+		return false;
+	return (b[1] == 0x80 && (b[2] == 0x8e || b[2] == 0x8f || (b[2] >= 0xaa && b[2] <= 0xae))) ||
+	       (b[1] == 0x81 && b[2] >= 0xa6 && b[2] <= 0xa9);
+}
+
 void str_clean(char *text)
 {
 	for (size_t left = strlen(text), n; left > 0; text += n, left -= n) {
-		unsigned char first = (unsigned char)text[0];
-
 		n = str_utf8_length(text, left);
-		bool odd = n == 0 || first < 0x20 || first == 0x7f ||
-			   (first == 0xc2 && (unsigned char)text[1] < 0xa0);
+		bool odd = n == 0 || str_is_deceptive(text, n);
 		n = n ? n : 1;
 		if (odd)
 			memset(text, '?', n);

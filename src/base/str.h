@@ -60,8 +60,9 @@ static inline bool str_eq(const char *a, const char *b)
 
 bool str_starts(const char *text, const char *prefix);
 bool str_ends(const char *text, const char *suffix);
-/* One line that a terminal may be shown, whoever chose the words: control characters (C0, DEL, C1) and bytes that are not UTF-8
- * become '?', in place. */
+/* Of a character of `n` bytes: a control character (C0, DEL, C1), or a mark by which words could be shown in another order than they have. */
+bool str_is_deceptive(const char *text, size_t n);
+/* One line that a terminal may be shown, whoever chose the words: what is deceptive and bytes that are not UTF-8 become '?', in place. */
 void str_clean(char *text);
 /* A cleaned copy, owned by the caller. */
 char *str_visible(const char *text);

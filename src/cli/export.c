@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "cli/cli.h"
+#include "health/audit.h"
 #include "health/gc.h"
 #include "view/crate.h"
 #include "view/export.h"
@@ -15,6 +16,7 @@
 struct export_args {
 	const char *to; /* borrowed from argv */
 	bool json, metadata, with_inputs;
+	bool vouches; /* a record that was changed is refused */
 };
 
 enum { SET_JSON, SET_TO, SET_METADATA, SET_WITH_INPUTS };
@@ -67,7 +69,10 @@ static int begin(const struct command *self, int argc, char **argv, struct expor
 		r = config_read(&(struct config_where){ 0 }, &config, err);
 	if (r >= 0 && gc_sweep(&config, &report, &ignored) < 0)
 		log_warning("%s", ignored.text);
-	return r < 0 ? r : dossier_read(&config, argv[rest.first], ret, err);
+	if (r >= 0)
+		r = dossier_read(&config, argv[rest.first], ret, err);
+	return r < 0 || !args->vouches ? r
+				       : audit_expect_whole(&config, ret->id, AUDIT_RECORDS, err);
 }
 
 static int print_metadata(const struct dossier *d, const struct crate_files *files, struct err *err)
@@ -94,7 +99,7 @@ static int main_export(const struct command *self, int argc, char **argv)
 	CLEANUP_DOSSIER struct dossier d = DOSSIER_INIT;
 	CLEANUP_CRATE_FILES struct crate_files files = { 0 };
 	CLEANUP_EXPORTED struct exported done = { 0 };
-	struct export_args args = { 0 };
+	struct export_args args = { .vouches = true };
 	struct err err = { 0 };
 	int r = begin(self, argc, argv, &args, &d, &err);
 	if (r < 0)

@@ -5,6 +5,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "cli/cli.h"
 #include "collect/fetch.h"
 #include "collect/outputs.h"
@@ -14,7 +15,9 @@
 
 struct outputs_args {
 	bool json;
-	const char *to; /* borrowed from argv, or NULL */
+	const char *to;     /* borrowed from argv, or NULL */
+	const char *id;     /* borrowed from argv */
+	const char *wanted; /* borrowed from argv, or NULL: all */
 };
 
 static int set_json(void *target, const struct option_row *row, const char *value, struct err *err)
@@ -59,12 +62,15 @@ static int copy_all(const struct fetch *f, const json_t *files, const char *to, 
 {
 	size_t i;
 	json_t *file;
-	int r = fs_make_dirs(to, 0755, err);
+	CLEANUP_FREE char *cwd = path_cwd();
+	CLEANUP_FREE char *place = cwd && *to ? path_normal(cwd, to) : NULL;
+	int r = place ? fs_make_dirs(place, 0755, err)
+		      : err_caller(err, "'%.200s' is no place for a directory", to);
 	if (r < 0)
 		return r;
-	CLEANUP_FD int dest_fd = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP_FD int dest_fd = open(place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dest_fd < 0)
-		return err_errno(err, "open %.200s", to);
+		return err_errno(err, "open %.200s", place);
 	json_array_foreach(files, i, file)
 	{
 		r = fetch_copy(f, file, dest_fd, err);
@@ -74,10 +80,10 @@ static int copy_all(const struct fetch *f, const json_t *files, const char *to, 
 	return 0;
 }
 
-static int give(const struct fetch *f, const struct outputs_args *args, const char *wanted,
-		struct err *err)
+static int give(const struct fetch *f, const struct outputs_args *args, struct err *err)
 {
 	const json_t *one = NULL;
+	const char *wanted = args->wanted;
 	CLEANUP_JSON json_t *chosen = choose(f->manifest, wanted, &one);
 	if (wanted && json_array_size(chosen) == 0)
 		return err_caller(err, "the run has no output '%.200s'", wanted);
@@ -93,18 +99,37 @@ static int give(const struct fetch *f, const struct outputs_args *args, const ch
 	return 0;
 }
 
+/* Options may stand before the id, after it and after the path. */
+static int parse(const struct command *self, int argc, char **argv, struct outputs_args *args,
+		 struct err *err)
+{
+	const char **const words[] = { &args->id, &args->wanted };
+	size_t n = 0;
+	struct operands rest = { 0 };
+	int r = cli_parse(self, argc, argv, args, &rest, err);
+	while (r >= 0 && rest.first < argc) {
+		if (n == sizeof words / sizeof *words)
+			return err_caller(err, "usage: cupel %s %s", self->name, self->usage);
+		*words[n++] = argv[rest.first];
+		argc -= rest.first;
+		argv += rest.first;
+		rest.first = 1;
+		if (!rest.after_dashes)
+			r = cli_parse(self, argc, argv, args, &rest, err);
+	}
+	return r >= 0 && !args->id ? err_caller(err, "usage: cupel %s %s", self->name, self->usage)
+				   : r;
+}
+
 static int main_outputs(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
 	CLEANUP_JSON json_t *run = NULL;
 	CLEANUP_JSON json_t *manifest = NULL;
 	struct outputs_args args = { 0 };
-	struct operands rest;
 	struct gc_report report;
 	struct err err = { 0 }, ignored = { 0 };
-	int r = cli_parse(self, argc, argv, &args, &rest, &err);
-	if (r >= 0 && (argc - rest.first < 1 || argc - rest.first > 2))
-		r = err_caller(&err, "usage: cupel %s %s", self->name, self->usage);
+	int r = parse(self, argc, argv, &args, &err);
 	if (r >= 0)
 		r = config_read(&(struct config_where){ 0 }, &c, &err);
 	if (r < 0)
@@ -112,11 +137,10 @@ static int main_outputs(const struct command *self, int argc, char **argv)
 	/* A run whose keeper died is to be seen as what it is. */
 	if (gc_sweep(&c, &report, &ignored) < 0)
 		log_warning("%s", ignored.text);
-	const char *id = argv[rest.first];
-	r = run_json(&c, id, &run, &err);
+	r = run_json(&c, args.id, &run, &err);
 	if (r < 0)
 		return cli_fail(&err);
-	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", c.home, id);
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", c.home, args.id);
 	CLEANUP_FD int run_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (run_fd < 0)
 		r = err_errno(&err, "open %s", path);
@@ -124,13 +148,13 @@ static int main_outputs(const struct command *self, int argc, char **argv)
 		r = fetch_manifest(run_fd, &manifest, &err);
 	struct fetch f = { run_fd, manifest };
 	if (r >= 0)
-		r = give(&f, &args, argc - rest.first == 2 ? argv[rest.first + 1] : NULL, &err);
+		r = give(&f, &args, &err);
 	return r < 0 ? cli_fail(&err) : 0;
 }
 
 const struct command command_outputs = {
 	.name = "outputs",
-	.usage = "[--to DIR] [--json] ID [PATH]",
+	.usage = "ID [PATH] [--to DIR] [--json]",
 	.summary = "what a run left behind: listed, printed or copied",
 	.details =
 		"Without PATH, or with a directory or a glob, they are listed; the PATH of one file prints it. Each is compared\n"

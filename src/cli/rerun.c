@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "health/audit.h"
 #include "run/rerun.h"
 #include "run/run.h"
 #include "view/compare.h"
@@ -101,7 +102,12 @@ static int prepare(struct rerunning *r, struct err *err)
 	struct analysis *a = &r->rerun.analysis;
 	a->id = r->args->id ? xstrdup(r->args->id) : NULL;
 	e = run_resolve(&r->config, a, &r->resolved, err);
-	return e < 0 ? e : rerun_check(&r->rerun, &r->resolved, err);
+	if (e >= 0)
+		e = rerun_check(&r->rerun, &r->resolved, err);
+	/* What is run again, and compared with, is what was recorded then. */
+	return e < 0 ? e
+		     : audit_expect_whole(&r->config, r->first,
+					  r->args->verify ? AUDIT_OUTPUTS : AUDIT_RECORDS, err);
 }
 
 static int start(struct rerunning *r, int *ret_status, struct err *err)
@@ -199,8 +205,8 @@ const struct command command_rerun = {
 	.usage = "[OPTION]... ID",
 	.summary = "run the analysis of a run again, from its record, and compare what came out",
 	.details =
-		"Refused, with the reason, if the code, the inputs or the runtime are not what they were. The exit status\n"
-		"is that of `cupel run`; with --verify 1 if the outputs differ.",
+		"Refused, with the reason, if the code, the inputs, the runtime or the record are not what they were. The exit\n"
+		"status is that of `cupel run`; with --verify 1 if the outputs differ.",
 	.options = &rerun_options,
 	.main = main_rerun,
 };

@@ -13,9 +13,8 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "collect/copy.h"
+#include "collect/outputs.h"
 #include "collect/place.h"
-
-#define MANIFEST_MAX ((size_t)256 << 20)
 
 int fetch_manifest(int run_fd, json_t **ret, struct err *err)
 {
@@ -23,6 +22,10 @@ int fetch_manifest(int run_fd, json_t **ret, struct err *err)
 	if (r == -ENOENT)
 		return err_set(err, ERR_CALLER, ENOENT,
 			       "nothing was collected: the run has no outputs.json");
+	/* A lost run's are set aside after they were listed. */
+	if (r >= 0 && faccessat(run_fd, "outputs", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    faccessat(run_fd, "partial", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		json_object_set_new(*ret, "partial", json_true());
 	return r;
 }
 
@@ -54,11 +57,7 @@ static int source_open(const struct fetch *f, const char *path, struct err *err)
 {
 	bool partial = json_is_true(json_object_get(f->manifest, "partial"));
 	CLEANUP_FREE char *place = xasprintf("%s/%s", partial ? "partial" : "outputs", path);
-	int fd = fs_open_beneath(f->run_fd, place, O_RDONLY | O_CLOEXEC, 0);
-	if (fd == -ENOENT && !partial) { /* a lost run's are set aside after they were listed */
-		CLEANUP_FREE char *aside = xasprintf("partial/%s", path);
-		fd = fs_open_beneath(f->run_fd, aside, O_RDONLY | O_CLOEXEC, 0);
-	}
+	int fd = fs_open_beneath(f->run_fd, place, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
 	if (fd < 0)
 		return err_set(err, ERR_HOST, -fd, "open output '%.200s': %s", path,
 			       strerrordesc_np(-fd));
@@ -77,7 +76,8 @@ static int compare(const json_t *file, const char *path, const char *hex, struct
 int fetch_print(const struct fetch *f, const json_t *file, int to_fd, struct err *err)
 {
 	CLEANUP_FREE char *path = fetch_path(file);
-	CLEANUP_FD int fd = path ? source_open(f, path, err) : -EBADMSG;
+	CLEANUP_FD int fd = path ? source_open(f, path, err)
+				 : err_set(err, ERR_HOST, EBADMSG, "outputs.json is damaged");
 	CLEANUP_FREE char *buffer = xmalloc(COPY_BUFFER_SIZE);
 	CLEANUP_HASH struct hash *hash = hash_new();
 	char hex[HASH_HEX];

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/json.h"
 
-/* outputs.json of a run directory; -ENOENT (caller) if nothing was collected. */
+/* outputs.json of a run directory; "partial" is true too if they were set aside later. -ENOENT (caller) if nothing was collected. */
 int fetch_manifest(int run_fd, json_t **ret, struct err *err);
 /* The bytes of a file's path, owned by the caller; NULL if the entry is none. */
 char *fetch_path(const json_t *file);

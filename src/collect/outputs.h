@@ -49,6 +49,10 @@ struct manifest {
 #define OUTPUT_PATH_MAX    4095 /* bytes of a relative path */
 /* Names looked at in all: links cost no inode, so a directory of them has no other bound. */
 #define OUTPUT_ENTRIES_MAX 4000000
+/* Bytes of their paths in outputs.json: names cost an analysis nothing, but whoever lists them memory. */
+#define OUTPUT_LISTED_MAX (32 << 20)
+/* So much of an outputs.json is read: hundreds of thousands of files. */
+#define MANIFEST_MAX ((size_t)256 << 20)
 /* The copies grow in run_fd/OUTPUT_TEMP_PREFIX + random; a crash leaves that for whoever sweeps the run directory. */
 #define OUTPUT_TEMP_PREFIX ".outputs.tmp-"
 

@@ -126,6 +126,15 @@ static int make_room(struct walk *w, uint64_t size, struct err *err)
 	return r < 0 ? r : fits(w, size);
 }
 
+/* Of what JSON escapes, or is no text and written in two ways, a byte costs six at most. */
+static uint64_t listed_size(const char *path)
+{
+	uint64_t size = 0;
+	for (const char *c = path; *c; c++)
+		size += *c >= ' ' && *c < 127 && *c != '"' && *c != '\\' ? 1 : 6;
+	return size;
+}
+
 int item_take(struct walk *w, struct item *item, struct err *err)
 {
 	struct manifest *m = &w->manifest;
@@ -133,6 +142,11 @@ int item_take(struct walk *w, struct item *item, struct err *err)
 	if (room <= 0) {
 		m->over_cap |= room == 0;
 		return room;
+	}
+	w->listed += listed_size(item->path);
+	if (w->listed > OUTPUT_LISTED_MAX) {
+		m->over_cap = true;
+		return 0;
 	}
 
 	/* Written pages that never reached the disk read as zeros once they are dropped; only a sync tells. */

@@ -15,6 +15,7 @@ struct walk {
 	struct manifest manifest;
 	struct batch *batch; /* owned */
 	uint64_t entries, taken;
+	uint64_t listed; /* against OUTPUT_LISTED_MAX */
 	char temp[sizeof OUTPUT_TEMP_PREFIX + 16];
 	bool temp_made;
 };

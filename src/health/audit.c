@@ -11,11 +11,12 @@
 #include "base/fs.h"
 #include "base/hash.h"
 #include "base/path.h"
+#include "collect/outputs.h"
 #include "keeper/record.h"
 #include "spec/id.h"
 
 #define EVENTS_MAX ((size_t)64 << 20)
-#define RECORD_MAX ((size_t)64 << 20)
+#define RECORD_MAX MANIFEST_MAX /* the largest of them */
 
 struct audit {
 	const char *id; /* borrowed */

@@ -246,7 +246,7 @@ static void decide_success(const struct ending *e, struct verdict *v)
 		v->exit_status = 1;
 		note(v,
 		     "The analysis succeeded, but its outputs are more than may be collected (%s in %llu files); only a part was. Raise "
-		     "output_size or output_count, or write less below out/.",
+		     "output_size or output_count, or write less, or shorter names, below out/.",
 		     size_text(ending_limit(e, LIMIT_OUTPUT_SIZE)),
 		     (unsigned long long)ending_limit(e, LIMIT_OUTPUT_COUNT));
 	} else if (e->output_missing) {

@@ -25,7 +25,8 @@ typedef int (*ledger_row)(void *data, const char *const *columns, size_t n, stru
 /* LEDGER_ALONE: no other process changes the schema meanwhile. */
 enum ledger_lock { LEDGER_SHARED, LEDGER_ALONE };
 
-/* Errors a caller may branch on: -EAGAIN the database is busy or cannot be reached, -ENOSPC it is full, -EBADMSG it is damaged. */
+/* Errors a caller may branch on: -EAGAIN the database is busy or cannot be reached, -ENOSPC it is full, -EBADMSG it is damaged,
+ * -EINVAL it does not take these values, and would take others. */
 struct ledger_ops {
 	const char *name;
 	int (*begin)(struct ledger *, enum ledger_lock, struct err *);

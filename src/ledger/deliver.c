@@ -64,11 +64,33 @@ static int deliver_batch(struct delivering *d, char *const *ids, size_t n, struc
 	return 0;
 }
 
+/* Each by itself: names in a record are an analysis's, and what the database does not take of one holds up nobody else. */
+static int deliver_singly(struct delivering *d, char *const *ids, size_t n, struct err *err)
+{
+	int r = 0;
+	for (size_t i = 0; r >= 0 && i < n; i++) {
+		struct err why = { 0 };
+		r = deliver_batch(d, ids + i, 1, &why);
+		if (r == -EINVAL) {
+			d->report->failed++;
+			d->report->last_error = why;
+			r = 0;
+		} else if (r < 0) {
+			*err = why;
+		}
+	}
+	return r;
+}
+
 int deliver_ids(struct delivering *d, const struct strv *ids, struct err *err)
 {
 	int r = 0;
-	for (size_t i = 0; r >= 0 && i < ids->n; i += BATCH)
-		r = deliver_batch(d, ids->v + i, ids->n - i < BATCH ? ids->n - i : BATCH, err);
+	for (size_t i = 0; r >= 0 && i < ids->n; i += BATCH) {
+		size_t n = ids->n - i < BATCH ? ids->n - i : BATCH;
+		r = deliver_batch(d, ids->v + i, n, err);
+		if (r == -EINVAL)
+			r = deliver_singly(d, ids->v + i, n, err);
+	}
 	return r;
 }
 
@@ -92,15 +114,31 @@ static int reconcile(struct delivering *d, struct err *err)
 	return r;
 }
 
-static int put_shared(struct delivering *d, struct err *err)
+static int put_checks(const struct delivering *d, struct err *err)
 {
 	CLEANUP_TRANSACTION struct transaction t = { 0 };
 	int r = transaction_begin(&t, d->ledger, LEDGER_SHARED, err);
 	if (r >= 0)
-		r = put_home(d->ledger, d->config, d->home, err);
-	if (r >= 0)
 		r = put_health(d->ledger, d->config, d->home, err);
 	return r < 0 ? r : transaction_commit(&t, err);
+}
+
+/* What a check of a runtime said holds up no run either. */
+static int put_shared(struct delivering *d, struct err *err)
+{
+	struct err why = { 0 };
+	int r = put_home(d->ledger, d->config, d->home, err);
+	if (r < 0)
+		return r;
+	r = put_checks(d, &why);
+	if (r == -EINVAL) {
+		d->report->failed++;
+		d->report->last_error = why;
+		return 0;
+	}
+	if (r < 0)
+		*err = why;
+	return r;
 }
 
 static int deliver_owed(struct delivering *d, bool is_reconciled, struct err *err)

@@ -41,7 +41,8 @@ struct ledger_delivery {
 	uint64_t settled; /* marks that were dropped */
 	uint64_t gone;    /* marks of runs that somebody removed */
 	uint64_t waiting; /* marks of runs without a verdict yet */
-	uint64_t failed;  /* records that could not be read; `last_error` says why of one */
+	uint64_t
+		failed; /* records that could not be read, or entered; `last_error` says why of one */
 	struct err last_error;
 };
 /* While another process delivers. */

@@ -83,6 +83,11 @@ static int code_of(const struct postgres *p, const PGresult *result)
 	for (size_t i = 0; i < sizeof later / sizeof *later; i++)
 		if (str_starts(state, later[i]))
 			return EAGAIN;
+	/* Data that it cannot hold (a text that its encoding has no characters for), a broken constraint, a limit of its own. */
+	static const char *const values[] = { "22", "23", "54" };
+	for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+		if (str_starts(state, values[i]))
+			return EINVAL;
 	return EIO;
 }
 

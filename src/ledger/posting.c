@@ -6,8 +6,9 @@
 #include "base/fs.h"
 #include "ledger/parts.h"
 
-#define RECORD_MAX ((size_t)8 << 20)
-#define EVENTS_MAX ((size_t)64 << 20)
+#define RECORD_MAX  ((size_t)8 << 20)
+#define EVENTS_MAX  ((size_t)64 << 20)
+#define OUTPUTS_MAX ((size_t)256 << 20) /* as collect/outputs.h has it */
 
 static void record_files_release(struct record_files *f)
 {
@@ -31,13 +32,13 @@ void posting_release(struct posting *e)
 }
 
 /* The object, and the digest of the file. -ENOENT if there is none. */
-static int read_object(int dir_fd, const char *name, json_t **ret, char ret_sha256[HASH_HEX],
-		       struct err *err)
+static int read_object(int dir_fd, const char *name, size_t max, json_t **ret,
+		       char ret_sha256[HASH_HEX], struct err *err)
 {
 	CLEANUP_FREE char *text = NULL;
 	size_t length = 0;
 	json_error_t at;
-	int r = fs_read_capped(dir_fd, name, RECORD_MAX, &text, &length, err);
+	int r = fs_read_capped(dir_fd, name, max, &text, &length, err);
 	if (r < 0)
 		return r;
 	json_t *value = json_loadb(text, length, JSON_REJECT_DUPLICATES, &at);
@@ -53,14 +54,16 @@ static int read_object(int dir_fd, const char *name, json_t **ret, char ret_sha2
 static int read_files(struct record_files *f, struct err *err)
 {
 	char unused[HASH_HEX];
-	int r = read_object(f->dir_fd, "verdict.json", &f->verdict, f->verdict_sha256, err);
+	int r = read_object(f->dir_fd, "verdict.json", RECORD_MAX, &f->verdict, f->verdict_sha256,
+			    err);
 	if (r == -ENOENT)
 		return -EAGAIN;
 	/* A run that was lost early has no others. */
 	if (r >= 0)
-		r = read_object(f->dir_fd, "analysis.json", &f->analysis, f->analysis_sha256, err);
+		r = read_object(f->dir_fd, "analysis.json", RECORD_MAX, &f->analysis,
+				f->analysis_sha256, err);
 	if (r >= 0 || r == -ENOENT)
-		r = read_object(f->dir_fd, "outputs.json", &f->outputs, unused, err);
+		r = read_object(f->dir_fd, "outputs.json", OUTPUTS_MAX, &f->outputs, unused, err);
 	if (r >= 0 || r == -ENOENT)
 		r = fs_read_capped(f->dir_fd, "events.jsonl", EVENTS_MAX, &f->events,
 				   &f->events_length, err);

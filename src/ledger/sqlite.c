@@ -88,6 +88,11 @@ static int failed(struct sqlite *s, int code, const char *doing, struct err *err
 	case SQLITE_PERM:
 		e = EACCES;
 		break;
+	case SQLITE_TOOBIG:
+	case SQLITE_CONSTRAINT:
+	case SQLITE_MISMATCH:
+		e = EINVAL;
+		break;
 	default:
 		break;
 	}

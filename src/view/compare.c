@@ -8,7 +8,6 @@
 #include "base/fs.h"
 #include "collect/outputs.h"
 
-#define MANIFEST_MAX    (256 << 20)
 #define QUOTE_MAX       60
 #define DIFFERENCES_MAX 1000 /* that are told one by one */
 #define BLOCK           (1 << 16)

@@ -77,6 +77,14 @@ static bool same_text(const struct cells *a, const struct cells *b)
 	       memcmp(str_text(&a->text), str_text(&b->text), a->text.length) == 0;
 }
 
+/* Behind a zero byte there would be something that no number has. */
+static bool is_near(const struct compare_files *f, const struct cells *a, const struct cells *b)
+{
+	return f->tolerance->is_said && strlen(a->text.text) == a->text.length &&
+	       strlen(b->text.text) == b->text.length &&
+	       tolerance_near(f->tolerance, a->text.text, b->text.text);
+}
+
 static void tell_place(struct compare_files *f, const struct strv *names, uint64_t row,
 		       size_t column)
 {
@@ -114,9 +122,7 @@ static enum compared compare_cells(struct compare_files *f, struct cells *a, str
 			return f->tolerance->is_said ? COMPARED_NEAR : COMPARED_DIFFERS;
 		if (a->state == CELL_NONE || b->state == CELL_NONE)
 			return tell_shape(f, a, b, row, column);
-		if (!same_text(a, b) &&
-		    !(f->tolerance->is_said &&
-		      tolerance_near(f->tolerance, a->text.text, b->text.text))) {
+		if (!same_text(a, b) && !is_near(f, a, b)) {
 			tell_place(f, names, row, column);
 			str_add(&f->detail, ": ");
 			compare_quote(&f->detail, a->text.text);

@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
+#include "collect/outputs.h"
 #include "spec/id.h"
 
-#define RECORD_MAX ((size_t)64 << 20)
-#define EVENTS_MAX 10000 /* a run has a dozen */
+#define RECORD_MAX MANIFEST_MAX /* the largest of them */
+#define EVENTS_MAX 10000        /* a run has a dozen */
 
 void dossier_release(struct dossier *d)
 {

@@ -165,10 +165,14 @@ static int place_name(struct place *p, const char *path, struct err *err)
 static int open_sink(const struct dossier *d, struct place *p, bool is_zip, int *ret_fd,
 		     struct sink **ret, struct err *err)
 {
-	if (!is_zip && mkdirat(p->parent_fd, p->temporary, 0755) < 0)
-		return err_errno(err, "make a directory beside %s", p->name);
 	int flags = is_zip ? O_RDWR | O_CREAT | O_EXCL : O_DIRECTORY | O_RDONLY;
-	*ret_fd = fs_open_beneath(p->parent_fd, p->temporary, flags | O_CLOEXEC, is_zip ? 0644 : 0);
+	if (!is_zip && mkdirat(p->parent_fd, p->temporary, 0755) < 0)
+		*ret_fd = -errno;
+	else
+		*ret_fd = fs_open_beneath(p->parent_fd, p->temporary, flags | O_CLOEXEC,
+					  is_zip ? 0644 : 0);
+	if (*ret_fd == -EEXIST) /* not ours to remove */
+		cleanup_free(&p->temporary);
 	if (*ret_fd < 0)
 		return err_set(err, ERR_HOST, -*ret_fd, "make a file beside %s: %s", p->name,
 			       strerrordesc_np(-*ret_fd));

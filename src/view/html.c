@@ -9,18 +9,6 @@
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
-/* C1 controls, and the marks by which a name could be shown in another order than it has. */
-static bool is_deceptive(const char *text, size_t n)
-{
-	const unsigned char *b = (const unsigned char *)text;
-	if (n == 2)
-		return b[0] == 0xc2 && b[1] < 0xa0;
-	if (n != 3 || b[0] != 0xe2)
-		return false;
-	return (b[1] == 0x80 && (b[2] == 0x8e || b[2] == 0x8f || (b[2] >= 0xaa && b[2] <= 0xae))) ||
-	       (b[1] == 0x81 && b[2] >= 0xa6 && b[2] <= 0xa9);
-}
-
 static void add_ascii(struct str *s, char c)
 {
 	switch (c) {
@@ -53,7 +41,7 @@ void html_add_n(struct str *s, const char *text, size_t length)
 		size_t n = str_utf8_length(text + at, length - at);
 		if (n == 1)
 			add_ascii(s, text[at]);
-		else if (n == 0 || is_deceptive(text + at, n))
+		else if (n == 0 || str_is_deceptive(text + at, n))
 			str_add(s, REPLACEMENT);
 		else
 			str_add_n(s, text + at, n);

@@ -52,11 +52,14 @@ size_t table_room(void)
 
 void table_print(const struct table *t, size_t room)
 {
+	CLEANUP_FREE size_t *widths = xcalloc(t->n_columns, sizeof *widths);
+	for (size_t i = 0; i < t->n_columns; i++)
+		widths[i] = column_width(t, i);
 	for (size_t row = 0; row + t->n_columns <= t->cells.n; row += t->n_columns) {
 		size_t used = 0;
 		for (size_t i = 0; i + 1 < t->n_columns; i++) {
 			const char *text = t->cells.v[row + i];
-			size_t width = column_width(t, i);
+			size_t width = widths[i];
 			printf("%s%*s", text, (int)(width - width_of(text) + 2), "");
 			used += width + 2;
 		}

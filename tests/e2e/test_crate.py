@@ -183,6 +183,21 @@ def test_an_output_that_was_changed_is_not_exported(cupel, script):
     assert not [p for p in cupel.dir.iterdir() if "-bad" in p.name], "nothing half-made"
 
 
+@pytest.mark.parametrize("name", ["verdict.json", "stdout.log", "outputs.json"])
+def test_a_record_that_was_changed_is_not_exported(cupel, script, name):
+    run_id, _, _ = script
+    path = cupel.run_dir(run_id) / name
+    text = path.read_text()
+    path.write_text(text.replace("succeeded", "was well").replace("done", "made") + " ")
+    place = cupel.dir / f"{run_id}-changed"
+    for words in (["--to", place], ["--metadata"]):
+        status, out, err = export(cupel, run_id, *words)
+        assert (status, out) == (2, "") and "was changed" in err and name in err
+    assert not place.exists()
+    path.write_text(text)
+    assert export(cupel, run_id, "--to", place)[0] == 0
+
+
 def test_nothing_is_overwritten(cupel, script):
     run_id, _, _ = script
     place = cupel.dir / f"{run_id}.zip"
@@ -191,6 +206,20 @@ def test_nothing_is_overwritten(cupel, script):
     assert status == 2 and "already" in err and place.read_text() == "mine"
     place.unlink()
     assert export(cupel, run_id)[0] == 0, "control"
+
+
+@pytest.mark.parametrize("name", ["crate", "crate.zip"])
+def test_what_is_not_its_own_is_not_removed(cupel, script, name):
+    """In a directory that others write to, the name it would use on the way may be somebody's."""
+    there = cupel.dir / f"shared-{cupel.new_id()}"
+    there.mkdir()
+    cupel.own(there)
+    status, _, err = cupel.call(
+        "/bin/sh", "-c", f'mkdir .new-$$-{name} && echo x > .new-$$-{name}/kept && exec "$@"', "sh",
+        cupel.binary, "export", script[0], "--to", name, cwd=there)
+    assert status == 125 and "File exists" in err
+    assert [str(p.relative_to(there)).split("/")[1] for p in there.glob(".new-*/*")] == ["kept"]
+    assert export(cupel, script[0], "--to", there / name)[0] == 0
 
 
 def test_of_a_lost_run(cupel):

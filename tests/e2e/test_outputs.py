@@ -316,6 +316,48 @@ def test_fetching(cupel):
     assert call(cupel, "outputs", name, "out/d/a")[:2] == (0, "a\n")
 
 
+def test_fetching_to_where_the_caller_stands(cupel):
+    """Options go before the id or behind it."""
+    result = cupel.run("--", "sh", "-c", "echo a > out/a; echo b > out/b")
+    name = result.run_dir.name
+    here = cupel.dir / f"here-{name}"
+    here.mkdir()
+    cupel.own(here)
+    for words in ([name, "out/a", "--to", "near"], ["--to", "./near", name, "out/b"]):
+        assert cupel.call(cupel.binary, "outputs", *words, cwd=here) == (0, "", "")
+    assert sorted(os.listdir(here / "near/out")) == ["a", "b"]
+    (here / "link").symlink_to("near")
+    status, _, err = cupel.call(cupel.binary, "outputs", name, "--to", "link", cwd=here)
+    assert status == 2 and "not a directory" in err, "nobody may have put a link in the way"
+    assert call(cupel, "outputs", "--", name, "--to")[0] == 2, "behind -- there are no options"
+
+
+def test_a_list_of_very_many(cupel):
+    """Its cost must not grow with the square: that would take many minutes."""
+    result = cupel.run("--", "sh", "-c", "echo a > out/a")
+    listed = result.outputs
+    listed["files"] = [{**listed["files"][0], "path": f"out/number-{i}"} for i in range(200000)]
+    (result.run_dir / "outputs.json").write_text(json.dumps(listed), encoding="utf-8")
+    status, out, _ = call(cupel, "outputs", result.run_dir.name)
+    assert status == 0 and out.count("\n") == 200001
+
+
+def test_what_a_lost_run_left_is_partial(cupel):
+    """Its list was written before it was lost, when all was well."""
+    result = cupel.run("--", "sh", "-c", "echo a > out/a")
+    (result.run_dir / "outputs").rename(result.run_dir / "partial")
+    status, out, _ = call(cupel, "outputs", result.run_dir.name)
+    assert status == 0 and "nothing vouches for these" in out
+    assert json.loads(call(cupel, "outputs", "--json", result.run_dir.name)[1])["partial"] is True
+    assert call(cupel, "outputs", result.run_dir.name, "out/a")[:2] == (0, "a\n")
+
+
+def test_a_name_is_shown_in_the_order_it_has(cupel):
+    result = cupel.run("--", "sh", "-c", r"echo x > out/$(printf 'photo\342\200\256gnp.exe')")
+    out = call(cupel, "outputs", result.run_dir.name)[1]
+    assert "\u202e" not in out and "out/photo???gnp.exe" in out
+
+
 def test_fetching_goes_through_no_link(cupel):
     result = cupel.run("--", "sh", "-c", "mkdir out/d; echo a > out/d/a")
     dest, elsewhere = cupel.dir / f"d-{cupel.new_id()}", cupel.dir / f"e-{cupel.new_id()}"

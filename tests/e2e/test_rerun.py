@@ -142,6 +142,25 @@ def test_a_record_that_does_not_tell(cupel, first, changes, word):
     assert status == 2 and any(one in err for one in word.split("|")), err
 
 
+@pytest.mark.parametrize("file, words", [
+    ("analysis.json", []), ("outputs.json", []), ("verdict.json", []),
+    ("outputs/out/raw", ["--verify"]),
+])
+def test_a_record_that_was_changed(cupel, first, file, words):
+    """What is run and compared is what was recorded, not what somebody has made of it."""
+    run = first()
+    path = cupel.run_dir(run) / file
+    text = path.read_text()
+    path.chmod(0o644)
+    path.write_text(text.replace("two words", "other words").replace('"size": ', '"size": 1')
+                    .replace("const", "CONST").replace("succeeded", "was fine"))
+    assert path.read_text() != text
+    status, out, err = rerun(cupel, *words, run)
+    assert status == 2 and out == "" and "was changed" in err and file in err, err
+    path.write_text(text)
+    assert rerun(cupel, *words, run)[0] == 0
+
+
 def test_a_runtime_that_changed(root):
     """A tree with one more package than it had; the control is the tree as it was."""
     tree = root.dir / "tree"

@@ -129,6 +129,18 @@ static void tolerances(void **state)
 	assert_true(t.is_said && t.relative == 1e-6 && t.absolute == 0.5);
 }
 
+static void nothing_hides_behind_a_zero_byte(void **state)
+{
+	static char of_a[] = "x\n1\0a\n", of_b[] = "x\n1\0b\n";
+	struct tolerance t = { 0 };
+	assert_int_equal(tolerance_parse("1e-6", &t, NULL), 0);
+	CLEANUP_FILE FILE *a = fmemopen(of_a, sizeof of_a - 1, "r");
+	CLEANUP_FILE FILE *b = fmemopen(of_b, sizeof of_b - 1, "r");
+	struct compare_files f = { .a = a, .b = b, .tolerance = &t };
+	assert_int_equal(compare_tables(&f, ','), COMPARED_DIFFERS);
+	str_release(&f.detail);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -136,6 +148,7 @@ int main(void)
 		cmocka_unit_test(a_cell_without_end_is_not_kept),
 		cmocka_unit_test(long_values_are_cut),
 		cmocka_unit_test(tolerances),
+		cmocka_unit_test(nothing_hides_behind_a_zero_byte),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

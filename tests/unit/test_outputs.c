@@ -328,6 +328,33 @@ static void caps_leave_a_partial_tree(void **state)
 	assert_int_equal(m.n_files, 3);
 }
 
+/* Empty files, but names that cost a hundred times their number to write down. */
+static void long_names_meet_a_cap_of_their_own(void **state)
+{
+	struct rig *rig = *state;
+	char name[256] = { 0 };
+	memset(name, 1, sizeof name - 1);
+	CLEANUP_FD int fd = sub(rig->work_fd, "out");
+	for (int i = 0; i < 15; i++) {
+		int below_fd = sub(fd, name);
+		cleanup_fd(&fd);
+		fd = below_fd;
+	}
+	for (int i = 0; i < 1500; i++) {
+		(void)snprintf(name + 200, sizeof name - 200, "%04d", i);
+		put(fd, name, "");
+	}
+	struct wish wish = { .pattern = "out/**", .max_count = 10000 };
+	CLEANUP_MANIFEST struct manifest m = { 0 };
+	assert_int_equal(try_collect(rig, &wish, &m), 0);
+	assert_true(m.over_cap);
+	assert_in_range(m.n_files, 1300, 1499);
+	CLEANUP_JSON json_t *json = manifest_json(&m);
+	CLEANUP_FREE char *text = json_dumps(json, JSON_INDENT(2));
+	assert_non_null(text);
+	assert_true(strlen(text) < OUTPUT_LISTED_MAX + m.n_files * 1000);
+}
+
 static void many_files_meet_the_count_cap(void **state)
 {
 	struct rig *rig = *state;
@@ -684,6 +711,7 @@ int main(void)
 		RIG_TEST(sparse_size_counts_before_reading),
 		RIG_TEST(caps_leave_a_partial_tree),
 		RIG_TEST(many_files_meet_the_count_cap),
+		RIG_TEST(long_names_meet_a_cap_of_their_own),
 		RIG_TEST(many_refusals_are_counted),
 		RIG_TEST(odd_names_stay_what_they_are),
 		RIG_TEST(depth_is_bounded),

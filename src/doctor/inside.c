@@ -119,22 +119,27 @@ static void memory(void)
 	say("touched", INSIDE_MEMORY);
 }
 
+/* Those that were made are ended here: they would not go by themselves where there is no box. */
 static void pids(void)
 {
-	long made = 0;
-	for (; made < INSIDE_PIDS; made++) {
-		pid_t pid = fork();
-		if (pid == 0) {
-			(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* no box, no end of the box */
-			for (;;)
-				(void)pause();
+	pid_t made[INSIDE_PIDS];
+	size_t n = 0;
+	for (; n < INSIDE_PIDS; n++) {
+		made[n] = fork();
+		if (made[n] == 0) {
+			(void)sleep(INSIDE_WAIT_S);
+			_exit(0);
 		}
-		if (pid < 0) {
+		if (made[n] < 0) {
 			say("fork", errno);
 			break;
 		}
 	}
-	say("made", made);
+	say("made", (long)n);
+	for (size_t i = 0; i < n; i++) {
+		(void)kill(made[i], SIGKILL);
+		(void)waitpid(made[i], NULL, 0);
+	}
 }
 
 /* A chunk, to the file that is open. Its errno. */

@@ -35,7 +35,8 @@ struct finding *finding_find(struct diagnosis *d, const char *name)
 	return NULL;
 }
 
-static void put(char **where, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void put(char **where, const char *format,
+						      va_list args)
 {
 	free(*where);
 	*where = xvasprintf(format, args);

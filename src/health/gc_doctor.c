@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/fs.h"
@@ -56,8 +57,21 @@ int doctor_clear(const struct config *c, uint64_t *ret_alive, struct err *err)
 	return fs_remove_tree(AT_FDCWD, home, NULL, err);
 }
 
+/* A record of health that was cut off while it was written; whoever writes holds the lock. */
+static void sweep_health(const struct config *c)
+{
+	CLEANUP_FREE char *path = path_join(c->home, "health");
+	CLEANUP_DIR DIR *dir = opendir(path);
+	if (!dir || flock(dirfd(dir), LOCK_EX | LOCK_NB) < 0)
+		return;
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (str_starts(entry->d_name, FS_TEMP_PREFIX))
+			(void)unlinkat(dirfd(dir), entry->d_name, 0);
+}
+
 void gc_doctor(const struct config *c, struct gc_report *report)
 {
+	sweep_health(c);
 	CLEANUP_FREE char *home = doctor_home(c);
 	struct stat st;
 	uint64_t alive = 0;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -38,7 +39,10 @@ static int write_file(const struct config *c, const struct health_record *h, con
 	if (r < 0)
 		return r;
 	CLEANUP_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return fd < 0 ? err_errno(err, "open %s", path) : json_write_file(fd, name, record, err);
+	/* While it is held, what a crash left of another's writing may not be swept: health/gc_doctor.c. */
+	if (fd < 0 || flock(fd, LOCK_EX) < 0)
+		return err_errno(err, "open %s", path);
+	return json_write_file(fd, name, record, err);
 }
 
 static int put_record(struct ledger *l, const char *home, const json_t *record, struct err *err)
@@ -115,6 +119,23 @@ int ledger_health_put(const struct config *c, const struct health_record *h, str
 	return 0;
 }
 
+/* One that can't be read is shown as that, and holds up nobody. */
+static json_t *read_record(int dir_fd, const char *name)
+{
+	json_t *record = NULL;
+	struct err err = { 0 };
+	int r = json_read_file(dir_fd, name, RECORD_MAX, &record, &err);
+	if (r >= 0 && json_is_object(record))
+		return record;
+	json_decref(record);
+	if (r == -ENOENT)
+		return NULL;
+	CLEANUP_FREE char *kind = xstrndup(name, strlen(name) - sizeof "json");
+	return json_pack("{s:o,s:s,s:n,s:s,s:o,s:n}", "kind", json_text(kind), "subject", "",
+			 "time", "status", "unreadable", "summary",
+			 json_text(r < 0 ? err.text : "no object"), "detail");
+}
+
 int ledger_health_list(const struct config *c, json_t **ret, struct err *err)
 {
 	CLEANUP_FREE char *path = path_join(c->home, "health");
@@ -127,15 +148,10 @@ int ledger_health_list(const struct config *c, json_t **ret, struct err *err)
 		if (entry->d_name[0] != '.' && str_ends(entry->d_name, ".json"))
 			strv_add(&names, entry->d_name);
 	strv_sort(&names);
-	for (size_t i = 0; i < names.n; i++) {
-		json_t *record = NULL;
-		int r = json_read_file(dirfd(dir), names.v[i], RECORD_MAX, &record, err);
-		if (r < 0 && r != -ENOENT)
-			return r;
-		if (json_is_object(record))
+	for (size_t i = 0; dir && i < names.n; i++) {
+		json_t *record = read_record(dirfd(dir), names.v[i]);
+		if (record)
 			json_array_append_new(records, record);
-		else
-			json_decref(record);
 	}
 	*ret = take_ptr(records);
 	return 0;

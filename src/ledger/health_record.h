@@ -19,6 +19,7 @@ struct health_record {
  * *ret_ledger, which may be NULL: the file is there, and the next delivery enters it. */
 int ledger_health_put(const struct config *c, const struct health_record *h, struct err *ret_ledger,
 		      struct err *err);
-/* The last of each kind and subject, by kind and subject, as an array of {"kind","subject","time","status","summary","detail"}. Without
+/* The last of each kind and subject, by kind and subject, as an array of {"kind","subject","time","status","summary","detail"}; one that
+ * can't be read has the status "unreadable" and no time. Without
  * the database. */
 int ledger_health_list(const struct config *c, json_t **ret, struct err *err);

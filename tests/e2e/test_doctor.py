@@ -111,6 +111,19 @@ def test_each_time_is_recorded(cupel):
     assert status == 0 and checks(cupel) == rows, err
 
 
+def test_a_damaged_record_holds_up_nobody(fresh):
+    """Not the delivery of runs, nor the next record; and half a one is swept."""
+    doctor(fresh)
+    (fresh.home / "health/doctor.json").write_text("{ half", encoding="utf-8")
+    (fresh.home / "health/.new-doctor.json-1").write_text("{ half", encoding="utf-8")
+    assert fresh.run("--", "true").status == 0
+    status, _, err = fresh.call(fresh.binary, "ledger", "check")
+    assert status == 0, err
+    assert [path.name for path in (fresh.home / "health").iterdir()] == ["doctor.json"]
+    doctor(fresh)
+    assert len(checks(fresh)) == 2
+
+
 def test_a_ledger_that_is_down(fresh):
     """The finding waits in the home, and is entered with the next run."""
     fresh.configure("ledger: {url: 'postgresql://nobody@127.0.0.1:1/none'}\n")

@@ -17,15 +17,35 @@
 
 #define GROUP "host"
 
-/* Somebody's uid within the range: a run with it could reach what is his. */
+static bool overlaps(const struct config *c, uint64_t first, uint64_t count)
+{
+	return first < (uint64_t)c->uid_first + c->uid_count && c->uid_first < first + count;
+}
+
+/* Somebody's uid within the range: a run with it could reach what is his. Accounts, and what they may use in their namespaces
+ * (subuid(5): NAME:FIRST:COUNT). */
 static bool uid_is_taken(const struct config *c, char *ret_name, size_t room)
 {
 	CLEANUP_FILE FILE *file = fopen("/etc/passwd", "re");
+	CLEANUP_FILE FILE *more = fopen("/etc/subuid", "re");
+	char line[512];
 	for (struct passwd *entry; file && (entry = fgetpwent(file));)
-		if (entry->pw_uid >= c->uid_first && entry->pw_uid - c->uid_first < c->uid_count) {
+		if (overlaps(c, entry->pw_uid, 1)) {
 			(void)snprintf(ret_name, room, "%s", entry->pw_name);
 			return true;
 		}
+	while (more && fgets(line, sizeof line, more)) {
+		char *end = strchr(line, ':');
+		if (!end)
+			continue;
+		*end++ = '\0';
+		uint64_t first = strtoull(end, &end, 10);
+		uint64_t count = *end == ':' ? strtoull(end + 1, NULL, 10) : 0;
+		if (overlaps(c, first, count)) {
+			(void)snprintf(ret_name, room, "%.60s", line);
+			return true;
+		}
+	}
 	return false;
 }
 
@@ -46,14 +66,13 @@ static void examine_uids(struct examination *x)
 	} else if (uid_take(c->uid_first, c->uid_count, &lease, &err) < 0) {
 		finding_refused(f, err.text);
 	} else if (uid_is_taken(c, name, sizeof name)) {
-		finding_is(f, FINDING_WEAK,
-			   "the uid of the account '%s' is in the range of runs, %u and %u more",
+		finding_is(f, FINDING_WEAK, "a uid of '%s' is in the range of runs, %u and %u more",
 			   name, c->uid_first, c->uid_count - 1);
 		finding_remedy(f, "name another range in cupel.yaml: 'uids: {first: N, count: M}'");
 	} else {
 		finding_is(
 			f, FINDING_OK,
-			"%u uids from %u on, nobody's in /etc/passwd; one was leased and given back",
+			"%u uids from %u on, nobody's in /etc/passwd and /etc/subuid; one was leased and given back",
 			c->uid_count, c->uid_first);
 	}
 	cleanup_fd(&lease.lock_fd);

@@ -254,7 +254,8 @@ static bool is_limiter(const char *name)
 	       str_eq(name, "disk");
 }
 
-/* Several layers may share a refusal. True if a box can do without them all. */
+/* Several layers may share a refusal. True if a box can do without them all; not if that was allowed before, and is refused all the
+ * same. */
 static bool note_refusal(struct examination *x, const struct err *err)
 {
 	CLEANUP_FREE char *words = xstrdup(err->layer);
@@ -264,13 +265,14 @@ static bool note_refusal(struct examination *x, const struct err *err)
 		for (size_t i = 0; i < layer_count; i++) {
 			if (!str_eq(word, layer_names[i]))
 				continue;
+			if (strv_has(&x->allowed, word))
+				return false;
 			struct finding *f = finding_add(x->d, is_limiter(word) ? "limits" : GROUP,
 							layer_names[i]);
 			finding_refused(f, text ? text + 2 : err->text);
 			if (str_eq(word, "user") || str_eq(word, "mount") || str_eq(word, "pid"))
 				name_setting(f);
 			can_do_without = can_do_without && layer_check(word, NULL) >= 0 &&
-					 !strv_has(&x->allowed, word) &&
 					 !(str_eq(word, "user") && geteuid() != 0);
 			strv_add(&x->allowed, word);
 		}

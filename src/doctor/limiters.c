@@ -78,10 +78,11 @@ static void judge_cpu(const struct trial_box *t, struct finding *f)
 	uint64_t throttled = trial_evidence(t, "throttled_usec");
 	uint64_t used = trial_evidence(t, "cpu_usec"), wall = trial_evidence(t, "wall_usec");
 	if (throttled)
-		finding_is(f, FINDING_OK,
-			   "a box with %.2f cpus was held back for %llu ms of %llu ms",
-			   TRIAL_CPUS / 1000.0, (unsigned long long)throttled / 1000,
-			   (unsigned long long)wall / 1000);
+		finding_is(
+			f, FINDING_OK,
+			"a box with %.2f cpus was held back: for %llu ms on its cpus together, while it ran for %llu ms",
+			TRIAL_CPUS / 1000.0, (unsigned long long)throttled / 1000,
+			(unsigned long long)wall / 1000);
 	else if (used > wall * TRIAL_CPUS / 1000 * 2)
 		finding_is(f, FINDING_MISSING,
 			   "a box with %.2f cpus used %llu ms of %llu ms, and was never held back",
@@ -149,7 +150,7 @@ void limiter_judge(const struct trial_box *t, struct finding *f)
 }
 
 /* Groups, and working directories, of boxes that are over. */
-static void judge_leftovers(struct examination *x, const struct trial_box *boxes, size_t n)
+void removal_judge(struct examination *x, const struct trial_box *boxes, size_t n)
 {
 	CLEANUP_STRV struct strv groups = { 0 };
 	struct err err = { 0 };
@@ -195,7 +196,7 @@ void examine_limiters(struct examination *x)
 		else
 			limiter_judge(&boxes[i], f);
 	}
-	judge_leftovers(x, boxes, n);
+	removal_judge(x, boxes, n);
 	for (size_t i = 0; i < n; i++)
 		trial_box_release(&boxes[i]);
 }

@@ -82,6 +82,8 @@ void examine_limiters(struct examination *x);
 void layers_judge(struct examination *x, const struct trial_box *t, const json_t *control);
 /* The same for the limiter that t->act is named after. */
 void limiter_judge(const struct trial_box *t, struct finding *f);
+/* Boxes that are over. */
+void removal_judge(struct examination *x, const struct trial_box *boxes, size_t n);
 /* host.c, settings.c, home.c, extras.c: what is outside of boxes. */
 void examine_host(struct examination *x);
 void examine_settings(struct examination *x);

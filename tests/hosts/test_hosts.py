@@ -111,9 +111,7 @@ ALL_LAYERS = ["mount", "pid", *OPTIONAL.split(",")]
 # One for each way in which a layer can be lacking.
 DOCTORED = [
     "groups-read-only",
-    "groups-absent",
     "user-namespaces-none",
-    "user-namespaces-filtered",
     "net-namespaces-none",
     "proc-masked",
     "proc-absent",
@@ -337,6 +335,10 @@ def test_too_few_ids_for_a_user_of_its_own(callers):
     lesser = Lesser(Host("disk", NONE, "", ids=65536), "root", caller)
     result = lesser.run("--allow-missing", OPTIONAL, "--", "true")
     assert_refused(result, "user", "uids:")
+    answer = json.loads(lesser.call("doctor", "--json").stdout)
+    user = [check for check in answer["checks"] if check["name"] == "user"]
+    assert [check["status"] for check in user] == ["missing"] and "uids:" in user[0]["remedy"]
+    assert answer["runs"] == "none"
     leftovers.assert_nothing_left(caller)
     caller.close()
 

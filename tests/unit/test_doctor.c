@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "doctor/parts.h"
 
@@ -230,6 +232,27 @@ static void limiters_that_did_not_hold(void **state)
 	assert_int_equal(limiter(c, "time", "{\"cause\":\"lost\"}", "{}"), FINDING_UNKNOWN);
 }
 
+static void what_a_box_left_is_found(void **state)
+{
+	struct case_of *c = *state;
+	char base[] = "/tmp/cupel-doctor-XXXXXX";
+	assert_non_null(mkdtemp(base));
+	c->x.trials = (struct config){ .work_root = base,
+				       .work_template = (char *)"{id}",
+				       .cgroup_parent = (char *)"cupel-unit-none" };
+	c->t.id = xstrdup("a");
+	CLEANUP_FREE char *left = xasprintf("%s/a", base);
+	removal_judge(&c->x, &c->t, 1);
+	assert_int_equal(status_of(c, "removal"), FINDING_OK);
+	diagnosis_release(&c->d);
+	assert_int_equal(mkdir(left, 0700), 0);
+	removal_judge(&c->x, &c->t, 1);
+	assert_int_equal(status_of(c, "removal"), FINDING_MISSING);
+	assert_non_null(finding_find(&c->d, "removal")->remedy);
+	(void)rmdir(left);
+	(void)rmdir(base);
+}
+
 static void refused(struct case_of *c, const char *text, const char *evidence, const char *remedy,
 		    bool as_root)
 {
@@ -281,6 +304,7 @@ int main(void)
 		TEST(a_box_that_ended_early_says_nothing),
 		TEST(limiters_that_held),
 		TEST(limiters_that_did_not_hold),
+		TEST(what_a_box_left_is_found),
 		TEST(remedies_are_told_from_evidence),
 		TEST(the_worst_counts),
 	};

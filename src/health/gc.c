@@ -14,6 +14,7 @@
 #include "budget/scratch.h"
 #include "budget/template.h"
 #include "collect/outputs.h"
+#include "health/gc_doctor.h"
 #include "health/gc_runtimes.h"
 #include "keeper/record.h"
 #include "keeper/verdict.h"
@@ -300,6 +301,7 @@ int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 	template_sweep(home_fd);
 	FAULT_PHASE("gc-templates");
 	gc_runtimes(c, &report);
+	gc_doctor(c, &report);
 	if (new_boot && !report.failed)
 		note_boot(home_fd, boot);
 	*ret = report;

@@ -120,6 +120,8 @@ static int put_checks(const struct delivering *d, struct err *err)
 	int r = transaction_begin(&t, d->ledger, LEDGER_SHARED, err);
 	if (r >= 0)
 		r = put_health(d->ledger, d->config, d->home, err);
+	if (r >= 0)
+		r = put_checks(d->ledger, d->config, d->home, err);
 	return r < 0 ? r : transaction_commit(&t, err);
 }
 

@@ -107,6 +107,22 @@ HOSTS = {
 CHOSEN = [name for name in HOSTS if lib.SLOW == 1 or name.startswith(("groups", "rootless"))]
 
 
+ALL_LAYERS = ["mount", "pid", *OPTIONAL.split(",")]
+# One for each way in which a layer can be lacking.
+DOCTORED = [
+    "groups-read-only",
+    "user-namespaces-none",
+    "net-namespaces-none",
+    "proc-masked",
+    "proc-absent",
+    "landlock-off",
+    "seccomp-refused",
+    "clone3-unknown",
+    "loop-absent",
+    "rootless-container",
+]
+
+
 class Lesser:
     """One host with one caller on it."""
 
@@ -139,11 +155,9 @@ class Lesser:
         if self.caller._join:  # pylint: disable=protected-access
             self.caller._join.write_text("0")  # pylint: disable=protected-access
 
-    def run(self, *args):
-        run_id = self.caller.new_id()
-        command = [*self._command(), self.caller.binary, "run", "-q", "--id", run_id, *args]
+    def call(self, *args):
         done = subprocess.run(
-            [str(word) for word in command],
+            [str(word) for word in [*self._command(), self.caller.binary, *args]],
             env=self.caller.environ(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -154,6 +168,11 @@ class Lesser:
         )
         if done.returncode == 77:
             pytest.skip(done.stderr.strip())
+        return done
+
+    def run(self, *args):
+        run_id = self.caller.new_id()
+        done = self.call("run", "-q", "--id", run_id, *args)
         return lib.Result(done.returncode, done.stdout, done.stderr, self.caller.run_dir(run_id))
 
 
@@ -284,6 +303,31 @@ def test_the_other_layers_hold(lesser):
     assert "seccomp" in lesser.missing or result.receipt["seccomp"]["mode"] == 2
 
 
+@on(*(name for name in DOCTORED if name in CHOSEN))
+def test_the_doctor_calls_nothing_ok_that_does_not_hold(lesser):
+    done = lesser.call("doctor", "--json")
+    answer = json.loads(done.stdout)
+    found = {check["name"]: check for check in answer["checks"]}
+    missing = [name for name in ALL_LAYERS if found[name]["status"] == "missing"]
+    assert all(found[name]["remedy"] for name in missing), answer
+    if lesser.fatal:
+        assert (done.returncode, answer["runs"]) == (1, "none")
+        assert set(missing) & set(lesser.fatal) and set(missing) <= set(lesser.missing), missing
+        assert not [name for name in ALL_LAYERS if found[name]["status"] in ("ok", "weak")]
+    else:
+        assert sorted(missing) == sorted(lesser.missing), answer
+        assert answer["runs"] == ("weaker" if missing else "full")
+        assert sorted(filter(None, answer["missing_layers"].split(","))) == sorted(missing)
+        assert not missing or f"--allow-missing {answer['missing_layers']}" in answer["summary"]
+        assert not [name for name in ALL_LAYERS if found[name]["status"] == "unknown"], answer
+    if lesser.missing:
+        assert done.returncode == 1
+        assert any(lesser.host.remedy in found[name]["remedy"] for name in missing), answer
+    assert not (lesser.caller.home / "doctor").exists()
+    kept = json.loads((lesser.caller.home / "health/doctor.json").read_text(encoding="utf-8"))
+    assert kept["status"] == answer["status"]
+
+
 def test_too_few_ids_for_a_user_of_its_own(callers):
     """Root of a rootless container as engines make it, with 65536 ids."""
     callers("root")
@@ -291,6 +335,10 @@ def test_too_few_ids_for_a_user_of_its_own(callers):
     lesser = Lesser(Host("disk", NONE, "", ids=65536), "root", caller)
     result = lesser.run("--allow-missing", OPTIONAL, "--", "true")
     assert_refused(result, "user", "uids:")
+    answer = json.loads(lesser.call("doctor", "--json").stdout)
+    user = [check for check in answer["checks"] if check["name"] == "user"]
+    assert [check["status"] for check in user] == ["missing"] and "uids:" in user[0]["remedy"]
+    assert answer["runs"] == "none"
     leftovers.assert_nothing_left(caller)
     caller.close()
 

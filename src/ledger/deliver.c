@@ -114,7 +114,7 @@ static int reconcile(struct delivering *d, struct err *err)
 	return r;
 }
 
-static int put_checks(const struct delivering *d, struct err *err)
+static int put_said(const struct delivering *d, struct err *err)
 {
 	CLEANUP_TRANSACTION struct transaction t = { 0 };
 	int r = transaction_begin(&t, d->ledger, LEDGER_SHARED, err);
@@ -132,7 +132,7 @@ static int put_shared(struct delivering *d, struct err *err)
 	int r = put_home(d->ledger, d->config, d->home, err);
 	if (r < 0)
 		return r;
-	r = put_checks(d, &why);
+	r = put_said(d, &why);
 	if (r == -EINVAL) {
 		d->report->failed++;
 		d->report->last_error = why;

@@ -97,6 +97,8 @@ struct plan_request {
 	const struct strv *
 		data_entries; /* names in the project's data directory; needed only beside inputs */
 	uint64_t deadline_unix; /* for CUPEL_DEADLINE; 0 in `cupel plan` */
+	const char *
+		snapshot; /* where the copy of the analysis's db_snapshot will be; NULL: it has none */
 };
 
 void plan_release(struct plan *p);

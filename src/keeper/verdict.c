@@ -42,7 +42,7 @@ const char *stop_name(enum stop stop)
 		[STOP_CPU] = "cpu time",    [STOP_OOM] = "out of memory",
 		[STOP_DISK] = "disk",       [STOP_CANCEL] = "cancelled",
 		[STOP_SETUP] = "set-up",    [STOP_RECORD] = "record",
-		[STOP_RUNTIME] = "runtime",
+		[STOP_RUNTIME] = "runtime", [STOP_INPUT] = "input",
 	};
 	return names[stop];
 }
@@ -108,11 +108,15 @@ static void decide_oom(const struct ending *e, struct verdict *v)
 /* Nothing was started, or it could not go on: not for anything that the analysis did. */
 static void decide_refused(const struct ending *e, struct verdict *v)
 {
-	v->cause = e->stop == STOP_RUNTIME ? CAUSE_RUNTIME_BROKEN : CAUSE_SETUP;
+	v->cause = e->stop == STOP_RUNTIME ? CAUSE_RUNTIME_BROKEN
+		   : e->stop == STOP_INPUT ? CAUSE_INPUT_CHANGED
+					   : CAUSE_SETUP;
 	v->exit_status = 125;
 	if (e->stop == STOP_RECORD)
 		note(v, "The run was ended because its record could no longer be written: %s.",
 		     e->setup.text);
+	else if (e->stop == STOP_INPUT)
+		note(v, "Nothing was started: %s.", e->setup.text);
 	else if (e->stop == STOP_SETUP)
 		note(v, "The box could not be set up, and nothing was started: %s.", e->setup.text);
 	else
@@ -162,6 +166,7 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 	case STOP_SETUP:
 	case STOP_RECORD:
 	case STOP_RUNTIME:
+	case STOP_INPUT:
 		decide_refused(e, v);
 		break;
 	case STOP_OOM:

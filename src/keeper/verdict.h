@@ -42,6 +42,7 @@ enum stop {
 	STOP_SETUP,
 	STOP_RECORD,
 	STOP_RUNTIME,
+	STOP_INPUT,
 	STOP_COUNT_
 };
 const char *stop_name(enum stop stop);
@@ -53,7 +54,7 @@ struct ending {
 	const char *stop_by; /* STOP_CANCEL: "SIGINT", "cupel run is gone", ... */
 	int stop_signal;     /* STOP_CANCEL: the signal that asked for it, 0 if none */
 	bool forced;         /* SIGTERM was not enough */
-	struct err setup;    /* STOP_SETUP, STOP_RECORD, STOP_RUNTIME */
+	struct err setup;    /* STOP_SETUP, STOP_RECORD, STOP_RUNTIME, STOP_INPUT */
 	bool started;        /* exec took place */
 	int exec_errno;      /* it did not */
 	bool exited;         /* wait_status is known */

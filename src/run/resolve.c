@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 #include "keeper/record.h"
+#include "keeper/snapshot.h"
 #include "run/activation.h"
 #include "run/run.h"
 #include "runtime/catalog.h"
@@ -59,17 +60,24 @@ static int resolve_paths(struct analysis *a, struct err *err)
 		r = make_real(&a->code.v[i], "code", err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
 		r = make_real(&a->inputs[i].path, a->inputs[i].origin, err);
+	if (r >= 0 && a->db_snapshot)
+		r = make_real(&a->db_snapshot, a->db_snapshot_origin, err);
 	return r;
 }
 
 /* After planning, which refuses what must not be shown at all: nobody is to be told to open that to everyone. */
-static int check_paths(const struct analysis *a, struct err *err)
+static int check_paths(const struct analysis *a, const struct limits *limits, struct err *err)
 {
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
 		r = check_readable(a->code.v[i], "code", err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
 		r = check_readable(a->inputs[i].path, a->inputs[i].origin, err);
+	if (r >= 0 && a->db_snapshot)
+		r = check_readable(a->db_snapshot, a->db_snapshot_origin, err);
+	if (r >= 0 && a->db_snapshot)
+		r = snapshot_check(a->db_snapshot, a->db_snapshot_origin,
+				   limits->at[LIMIT_DISK].value, err);
 	return r;
 }
 
@@ -173,6 +181,15 @@ static bool look_at_runtime(const struct config *c, const struct analysis *a,
 	return in_reach;
 }
 
+/* Where the keeper will put the copy: the box follows no link on the way. */
+static char *snapshot_path(const struct config *c, const struct analysis *a, const char *id)
+{
+	CLEANUP_FREE char *home = a->db_snapshot ? path_real(c->home) : NULL;
+	if (!a->db_snapshot)
+		return NULL;
+	return xasprintf("%s/runs/%s/" SNAPSHOT_NAME, home ? home : c->home, id);
+}
+
 static int resolve(const struct config *c, struct analysis *a, enum activation_how how,
 		   struct resolved *r, struct err *err)
 {
@@ -186,6 +203,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 	if (e < 0)
 		return e;
 	bool in_reach = look_at_runtime(c, a, how, r, &warnings);
+	CLEANUP_FREE char *snapshot = snapshot_path(c, a, r->id);
 	struct plan_request request = {
 		.id = r->id,
 		.analysis = a,
@@ -194,6 +212,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 		.host = &r->host,
 		.limits = &r->limits,
 		.data_entries = &entries,
+		.snapshot = snapshot,
 		.deadline_unix = (clock_real_ns() + r->limits.at[LIMIT_TIME].value) / NS_PER_SEC,
 	};
 	if (in_reach)
@@ -203,7 +222,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 	if (e < 0)
 		return e;
 	strv_copy(&r->plan.warnings, &warnings);
-	return check_paths(a, err);
+	return check_paths(a, &r->limits, err);
 }
 
 int run_resolve_how(const struct config *config, struct analysis *analysis, enum activation_how how,
@@ -252,6 +271,8 @@ int run_resolve(const struct config *config, struct analysis *analysis, struct r
 {
 	struct resolved resolved = { 0 };
 	int r = check_policy(config, analysis, err);
+	if (r >= 0 && analysis->db_snapshot) /* its real path is in the plan */
+		r = record_home(config->home, err);
 	if (r >= 0)
 		r = run_resolve_how(config, analysis, ACTIVATION_RUN, &resolved, err);
 	if (r >= 0)

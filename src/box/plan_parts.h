@@ -17,6 +17,8 @@ void plan_tree(const struct plan_request *q, struct plan *p);
 /* plan_grant.c: the copy of a database that the analysis may read. */
 #define PLAN_SNAPSHOT "/run/cupel/snapshot.db"
 int plan_snapshot(const struct plan_request *q, struct plan *p, struct err *err);
+void plan_grant(const struct plan_request *q, struct plan *p);
+void plan_grant_env(const struct plan_grant *g, struct pairs *env);
 /* Refuses what must not be seen. */
 int plan_check_shown(const struct plan_request *q, const char *path, const char *origin,
 		     struct err *err);

@@ -81,6 +81,10 @@ static int settle_outputs(struct keeper_state *s, struct err *err)
 	FAULT_PHASE("outputs-examined");
 	note_outputs(k, &s->manifest);
 	verdict_decide(&k->ending, &v);
+	if (v.cause == CAUSE_OK && k->q->after) {
+		keeper_after(s);
+		verdict_decide(&k->ending, &v);
+	}
 	s->manifest.partial = v.cause != CAUSE_OK;
 	if (s->manifest.n_files == 0)
 		return 0;

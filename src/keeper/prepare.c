@@ -18,6 +18,11 @@ static int take_user(struct keeper_state *s, struct err *err)
 	s->gid = q->host->gid;
 	if (!q->host->is_root)
 		return 0;
+	if (q->has_uid) {
+		s->uid = q->uid;
+		s->gid = q->gid;
+		return 0;
+	}
 	int r = uid_take(q->config->uid_first, q->config->uid_count, &s->lease, err);
 	s->uid = s->gid = s->lease.uid;
 	return r;

@@ -31,6 +31,7 @@ const char *cause_name(enum cause cause)
 		[CAUSE_SETUP] = "setup",
 		[CAUSE_RUNTIME_BROKEN] = "runtime-broken",
 		[CAUSE_INPUT_CHANGED] = "input-changed",
+		[CAUSE_POST_PROCESS] = "post-process",
 	};
 	return names[cause];
 }
@@ -273,6 +274,14 @@ static void decide_success(const struct ending *e, struct verdict *v)
 		note(v,
 		     "The analysis ended with status 0, but an output is not sound: %s. If it is as it should be, say check: off for it.",
 		     e->output_invalid);
+	} else if (e->after && !str_eq(e->after->cause, cause_name(CAUSE_OK))) {
+		v->cause = CAUSE_POST_PROCESS;
+		v->exit_status = 1;
+		note(v,
+		     "The analysis ended with status 0, but the step '%.100s' that was to take its outputs did not succeed (%s): %s",
+		     e->after->step, e->after->cause, e->after->notes);
+		if (e->after->run[0])
+			note(v, " Its words: cupel logs %s.", e->after->run);
 	} else {
 		v->cause = CAUSE_OK;
 		note(v, "The analysis succeeded in %s", time_text(e->wall_ns));
@@ -280,6 +289,8 @@ static void decide_success(const struct ending *e, struct verdict *v)
 			note(v, ", with a peak of %s of memory",
 			     size_text(e->usage.mem_peak_bytes));
 		note(v, ".");
+		if (e->after)
+			note(v, " The step '%.100s' has taken its outputs.", e->after->step);
 	}
 }
 

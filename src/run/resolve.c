@@ -9,8 +9,7 @@
 #include "base/path.h"
 #include "keeper/record.h"
 #include "keeper/snapshot.h"
-#include "run/activation.h"
-#include "run/run.h"
+#include "run/post.h"
 #include "runtime/catalog.h"
 #include "runtime/state.h"
 
@@ -191,7 +190,7 @@ static char *snapshot_path(const struct config *c, const struct analysis *a, con
 }
 
 static int resolve(const struct config *c, struct analysis *a, enum activation_how how,
-		   struct resolved *r, struct err *err)
+		   const struct plan_grant *grant, struct resolved *r, struct err *err)
 {
 	CLEANUP_STRV struct strv entries = { 0 };
 	CLEANUP_STRV struct strv warnings = { 0 };
@@ -212,6 +211,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 		.host = &r->host,
 		.limits = &r->limits,
 		.data_entries = &entries,
+		.grant = grant,
 		.snapshot = snapshot,
 		.deadline_unix = (clock_real_ns() + r->limits.at[LIMIT_TIME].value) / NS_PER_SEC,
 	};
@@ -223,30 +223,6 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 		return e;
 	strv_copy(&r->plan.warnings, &warnings);
 	return check_paths(a, &r->limits, err);
-}
-
-int run_resolve_how(const struct config *config, struct analysis *analysis, enum activation_how how,
-		    struct resolved *ret, struct err *err)
-{
-	struct resolved r = { 0 };
-	int e = resolve(config, analysis, how, &r, err);
-	if (e < 0) {
-		resolved_release(&r);
-		return e;
-	}
-	*ret = r;
-	return 0;
-}
-
-/* The caller's own wish; what cupel itself runs to find out how a runtime is does not come this way. */
-static int check_policy(const struct config *c, const struct analysis *a, struct err *err)
-{
-	if (!a->allow_drift || c->drift_allowed)
-		return 0;
-	return err_set(
-		err, ERR_CALLER, EPERM,
-		"allow_drift: runtimes that are not what they were are not run in here; the host's policy would "
-		"have to say 'policy: {allow_drift: true}' in its cupel.yaml");
 }
 
 /* What is shown, as it is now: recorded, and looked at again when the run is over. */
@@ -266,17 +242,61 @@ static int read_contents(const struct config *c, struct analysis *a, struct err 
 	return r;
 }
 
+int run_resolve_granted(const struct config *config, struct analysis *analysis,
+			enum activation_how how, const struct plan_grant *grant,
+			struct resolved *ret, struct err *err)
+{
+	struct resolved r = { 0 };
+	int e = resolve(config, analysis, how, grant, &r, err);
+	if (e >= 0 && grant)
+		e = read_contents(config, analysis, err);
+	if (e < 0) {
+		resolved_release(&r);
+		return e;
+	}
+	*ret = r;
+	return 0;
+}
+
+int run_resolve_how(const struct config *config, struct analysis *analysis, enum activation_how how,
+		    struct resolved *ret, struct err *err)
+{
+	return run_resolve_granted(config, analysis, how, NULL, ret, err);
+}
+
+/* The caller's own wish; what cupel itself runs to find out how a runtime is does not come this way. */
+static int check_policy(const struct config *c, const struct analysis *a, struct err *err)
+{
+	if (!a->allow_drift || c->drift_allowed)
+		return 0;
+	return err_set(
+		err, ERR_CALLER, EPERM,
+		"allow_drift: runtimes that are not what they were are not run in here; the host's policy would "
+		"have to say 'policy: {allow_drift: true}' in its cupel.yaml");
+}
+
+/* What is wrong with the step that takes the outputs is said before anything runs. */
+static int look_at_step(const struct config *c, const struct analysis *a, const char *id,
+			enum activation_how how, struct err *err)
+{
+	CLEANUP_POST struct post post = POST_INIT;
+	return a->post_process ? post_resolve(c, a, id, how, &post, err) : 0;
+}
+
 int run_resolve(const struct config *config, struct analysis *analysis, struct resolved *ret,
 		struct err *err)
 {
 	struct resolved resolved = { 0 };
 	int r = check_policy(config, analysis, err);
-	if (r >= 0 && analysis->db_snapshot) /* its real path is in the plan */
+	/* Its real path is in plans. */
+	if (r >= 0 && (analysis->db_snapshot || analysis->post_process))
 		r = record_home(config->home, err);
 	if (r >= 0)
 		r = run_resolve_how(config, analysis, ACTIVATION_RUN, &resolved, err);
 	if (r >= 0)
 		r = read_contents(config, analysis, err);
+	if (r >= 0)
+		r = look_at_step(config, analysis, resolved.id, ACTIVATION_RUN, err);
 	if (r < 0)
 		resolved_release(&resolved);
 	else

@@ -23,6 +23,9 @@ struct resolved {
 	struct limits limits;
 	struct plan plan;
 	enum keep keep;
+	bool has_uid; /* a step of the host's, as root: it runs as this user */
+	uid_t uid;
+	gid_t gid;
 };
 
 void resolved_release(struct resolved *r);

@@ -39,6 +39,8 @@ static void print_step(const struct step *s)
 	if (s->kind == STEP_FILE)
 		printf("  %-7s %s (made, %zu bytes)\n", kind, target,
 		       s->source ? strlen(s->source) : 0);
+	else if (s->kind == STEP_SOCKET)
+		printf("  %-7s %s from %s\n", kind, target, source);
 	else if (s->kind == STEP_TMPFS)
 		printf("  %-7s %s (%llu KiB, counted as memory)\n", kind, target,
 		       (unsigned long long)(s->size_bytes >> 10));

@@ -231,9 +231,10 @@ int keeper_clean(struct keeper_state *s, struct err *err)
 	struct task cleans, syncs;
 	if (k->usage_fd >= 0 && lseek(k->usage_fd, 0, SEEK_END) > 0)
 		record_owe_sync(&k->record, "usage.jsonl", take_fd(&k->usage_fd));
-	if (k->q->analysis->db_snapshot && snapshot_remove(k->record.dir_fd) < 0)
-		k->record.leaves_traces = true;
-	FAULT_PHASE("snapshot-removed");
+	if (k->q->analysis->db_snapshot) {
+		k->record.leaves_traces |= snapshot_remove(k->record.dir_fd) < 0;
+		FAULT_PHASE("snapshot-removed");
+	}
 	task_start(&cleans, clean, &c);
 	task_start(&syncs, sync_record, &syncing);
 	if (k->budget)

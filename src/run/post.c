@@ -159,6 +159,20 @@ int post_resolve(const struct config *config, const struct analysis *analysis, c
 	return r < 0 ? r : resolve(ret, how, err);
 }
 
+json_t *post_json(const struct post *p)
+{
+	CLEANUP_FREE char *database = dburl_shown(p->step->database);
+	json_t *o = json_pack("{s:o,s:o,s:o,s:o,s:o}", "step", json_text(p->step->name), "run",
+			      json_text(p->analysis.id), "origin", json_text(p->step->origin),
+			      "runtime", json_text(p->resolved.runtime.name), "database",
+			      json_text(database));
+	json_object_set_new(o, "uid",
+			    p->resolved.has_uid ? json_integer((json_int_t)p->resolved.uid)
+						: json_null());
+	json_object_set_new(o, "plan", plan_json(&p->resolved.plan));
+	return o;
+}
+
 static int start_relay(struct post *p, struct err *err)
 {
 	if (p->url.kind != DB_POSTGRES || p->url.host[0] == '/')

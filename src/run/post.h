@@ -44,6 +44,8 @@ int post_resolve(const struct config *config, const struct analysis *analysis, c
 /* For the keeper of the run `id`: `p` is used until that ends. */
 void post_after(const struct config *config, const struct analysis *analysis, const char *id,
 		struct post *p, struct keeper_after *ret);
+/* For `cupel plan`. Owned by the caller. */
+json_t *post_json(const struct post *p);
 /* The id of the step's run. */
 void post_id(const char *parent_id, char ret[ID_MAX + 1]);
 

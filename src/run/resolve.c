@@ -44,6 +44,9 @@ static int check_readable(const char *path, const char *what, struct err *err)
 		return err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, path,
 			       strerrordesc_np(errno));
 	mode_t need = S_ISDIR(st.st_mode) ? 0005 : 0004;
+	if (geteuid() != 0 && access(path, R_OK) < 0)
+		return err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, path,
+			       strerrordesc_np(errno));
 	if (geteuid() != 0 || (st.st_mode & need) == need)
 		return 0;
 	return err_set(
@@ -309,4 +312,16 @@ int run_foresee(const struct config *config, struct analysis *analysis, struct r
 {
 	int r = check_policy(config, analysis, err);
 	return r < 0 ? r : run_resolve_how(config, analysis, ACTIVATION_KNOWN, ret, err);
+}
+
+int run_foresee_step(const struct config *config, const struct analysis *analysis, const char *id,
+		     json_t **ret, struct err *err)
+{
+	CLEANUP_POST struct post post = POST_INIT;
+	if (!analysis->post_process)
+		return 0;
+	int r = post_resolve(config, analysis, id, ACTIVATION_KNOWN, &post, err);
+	if (r >= 0)
+		*ret = post_json(&post);
+	return r;
 }

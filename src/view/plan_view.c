@@ -103,3 +103,24 @@ void plan_print(const struct analysis *analysis, const struct runtime *runtime,
 	print_list("environment", &plan->env);
 	print_list("warnings", &plan->warnings);
 }
+
+void plan_print_step(const json_t *step)
+{
+	static const char *const rows[] = { "run", "origin", "runtime", "database" };
+	size_t i;
+	json_t *word;
+	if (!step)
+		return;
+	print_word("\npost_process ", json_string_value(json_object_get(step, "step")), "\n");
+	for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+		printf("  %-9s", rows[k]);
+		print_word("", json_string_value(json_object_get(step, rows[k])), "\n");
+	}
+	if (json_is_integer(json_object_get(step, "uid")))
+		printf("  %-9s%lld\n", "uid",
+		       (long long)json_integer_value(json_object_get(step, "uid")));
+	printf("  command  ");
+	json_array_foreach(json_object_get(json_object_get(step, "plan"), "argv"), i, word)
+		print_word(i ? " " : "", json_string_value(word), "");
+	printf("\n");
+}

@@ -78,16 +78,6 @@ def make(path, mode="delete", rows=10, uid=None):
     return path
 
 
-@contextlib.contextmanager
-def killed(process):
-    """However the test ends."""
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def recorded(result):
     return json.loads((result.run_dir / "analysis.json").read_text(encoding="utf-8"))
 
@@ -105,7 +95,7 @@ def test_what_holds_over_two_tables_holds_in_every_copy(cupel, folder, mode):
     cupel.own(path)
     check = script(folder, CHECK)
     seen = []
-    with killed(cupel.popen("/usr/bin/python3", "-c", WRITER, path, stdout=subprocess.PIPE)) as writer:
+    with platforms.killed(cupel.popen("/usr/bin/python3", "-c", WRITER, path, stdout=subprocess.PIPE)) as writer:
         assert writer.stdout.readline() == b"ready\n"
         for _ in range(4):
             result = cupel.run("--db-snapshot", path, check)
@@ -261,7 +251,7 @@ def test_a_run_is_cancelled_while_its_copy_waits(cupel, folder):
         db.execute("BEGIN EXCLUSIVE")
         process, run_id = cupel.start("--db-snapshot", path, "--", "true",
                                       stderr=subprocess.DEVNULL)
-        with killed(process):
+        with platforms.killed(process):
             run_dir = cupel.run_dir(run_id)
             assert lib.wait_until(lambda: list(run_dir.glob(".new-db-snapshot")))
             process.send_signal(signal.SIGTERM)

@@ -298,16 +298,6 @@ def test_no_step_runs_as_root(root):
     assert "belongs to root" in refused(root, "--post-process", "step", "--", "true")
 
 
-@contextlib.contextmanager
-def killed(process):
-    """However the test ends."""
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def wait_for_step(cupel, run_id):
     log = cupel.run_dir(f"{run_id}-post") / "stdout.log"
     assert lib.wait_until(lambda: log.exists() and log.read_bytes() == b"inserted\n")
@@ -318,7 +308,7 @@ def test_a_run_is_cancelled_in_its_step(cupel, platform):
     platforms.declare(cupel, platform, script=platforms.STEP, args=["sleep"])
     process, run_id = cupel.start("--post-process", "step", "--", "sh", "-c", CSV,
                                   stderr=subprocess.DEVNULL)
-    with killed(process):
+    with platforms.killed(process):
         wait_for_step(cupel, run_id)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
@@ -335,7 +325,7 @@ def test_the_keeper_is_killed_in_its_step(cupel, platform):
     platforms.declare(cupel, platform, script=platforms.STEP, args=["sleep"])
     process, run_id = cupel.start("--post-process", "step", "--", "sh", "-c", CSV,
                                   stderr=subprocess.DEVNULL)
-    with killed(process):
+    with platforms.killed(process):
         wait_for_step(cupel, run_id)
         event = (cupel.run_dir(run_id) / "events.jsonl").read_text(encoding="utf-8").splitlines()[0]
         os.kill(json.loads(event)["data"]["keeper_pid"], signal.SIGKILL)

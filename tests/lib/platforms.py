@@ -122,3 +122,13 @@ def declare(caller, platform, *, script=None, args=(), time="60s"):
         f"    limits: {{memory: 128M, time: {time}}}\n"
     )
     return path
+
+
+@contextlib.contextmanager
+def killed(process):
+    """A process that is gone however the test ends."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()

@@ -151,6 +151,8 @@ static int make_root(struct entering *s, struct err *err)
 {
 	struct root_request request = { .plan = s->e->plan,
 					.take_work = take_work,
+					.uid = s->e->is_root ? s->e->uid : (uid_t)-1,
+					.gid = s->e->gid,
 					.image_fd = s->e->image_fd < 0 ? -1 : IMAGE_FD };
 	return root_make(&request, &s->root, err);
 }

@@ -196,7 +196,7 @@ static int do_bind(const struct root *root, const struct step *s)
 {
 	struct stat st = { 0 };
 	uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-			      (s->writable ? 0 : MOUNT_ATTR_RDONLY);
+			      (s->writable ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_RDONLY);
 	CLEANUP_FD int fd = s->inside ? open_source(root->root_fd, relative(s->source), &st)
 				      : open_source(AT_FDCWD, s->source, &st);
 	if (fd < 0)
@@ -256,7 +256,19 @@ static int do_proc(struct root *root, const struct step *s)
 	return r < 0 ? r : attach(shown_fd, root->root_fd, relative(s->target));
 }
 
-static int do_file(const struct root *root, const struct step *s)
+static int do_socket(const struct root *root, const struct step *s)
+{
+	struct stat st = { 0 };
+	CLEANUP_FD int fd = open_source(AT_FDCWD, s->source, &st);
+	if (fd < 0)
+		return fd;
+	if (!S_ISSOCK(st.st_mode))
+		return -ENOTSOCK;
+	/* One connects to a socket of a read-only mount too. */
+	return place_source(root, fd, s, COVER_ATTRIBUTES, 0);
+}
+
+static int do_file(const struct root *root, const struct step *s, const struct root_request *q)
 {
 	const int flags = O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW;
 	CLEANUP_FD int fd = openat(root->root_fd, relative(s->target), flags, s->mode);
@@ -266,7 +278,9 @@ static int do_file(const struct root *root, const struct step *s)
 			return r;
 		fd = openat(root->root_fd, relative(s->target), flags, s->mode);
 	}
-	return fd < 0 ? -errno : fs_write_all(fd, s->source, strlen(s->source));
+	if (fd < 0 || (s->secret && q->uid != (uid_t)-1 && fchown(fd, q->uid, q->gid) < 0))
+		return -errno;
+	return fs_write_all(fd, s->source, strlen(s->source));
 }
 
 static int do_link(const struct root *root, const struct step *s)
@@ -314,10 +328,12 @@ static int do_step(struct root *root, const struct step *s, const struct root_re
 		return do_proc(root, s);
 	case STEP_DEVICE:
 		return do_device(root, s);
+	case STEP_SOCKET:
+		return do_socket(root, s);
 	case STEP_DIR:
 		return make_target(root->root_fd, relative(s->target), true);
 	case STEP_FILE:
-		return do_file(root, s);
+		return do_file(root, s, q);
 	case STEP_LINK:
 		return do_link(root, s);
 	case STEP_MASK:
@@ -344,28 +360,6 @@ static int pivot(const struct root *root, struct err *err)
 	return chdir("/") < 0 ? err_errno(err, "mount: enter the new root") : 0;
 }
 
-/* What the host refuses is said with its remedy; the rest is a fault of the path that is named. */
-static int step_failed(const struct step *s, int code, struct err *err)
-{
-	bool from = s->source && s->kind != STEP_FILE;
-	const char *remedy =
-		code == ENOSYS
-			? ". Remedy: boot Linux 5.12 or later; in a container, have its seccomp filter pass the mount calls"
-		: code != EPERM ? NULL
-		: s->kind == STEP_PROC
-			? ". Parts of /proc are hidden here, as container engines do, and then the kernel lets no user namespace "
-			  "have a /proc of its own. Remedy: start the container with --security-opt unmask=ALL (podman) or "
-			  "systempaths=unconfined (docker), or with --privileged, or run cupel on the host"
-			: ". Remedy: in a container, have its filter pass the mount calls, or start it with --privileged";
-	if (remedy)
-		return err_layer(err, "mount", "%s on %s%s%s: %s%s", step_kind_name(s->kind),
-				 s->target, from ? " from " : "", from ? s->source : "",
-				 strerrordesc_np(code), remedy);
-	return err_set(err, ERR_HOST, code, "mount: %s on %s%s%s: %s", step_kind_name(s->kind),
-		       s->target, from ? " from " : "", from ? s->source : "",
-		       strerrordesc_np(code));
-}
-
 int root_make(const struct root_request *request, struct root *ret, struct err *err)
 {
 	struct root root = { .root_fd = -1, .proc_fd = -1 };
@@ -384,7 +378,7 @@ int root_make(const struct root_request *request, struct root *ret, struct err *
 		if (r < 0 && why.code && err)
 			*err = why; /* the step has said it all */
 		else if (r < 0)
-			r = step_failed(s, -r, err);
+			r = mount_failed(s, -r, err);
 	}
 	if (r >= 0)
 		r = pivot(&root, err);

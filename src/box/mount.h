@@ -25,8 +25,12 @@ struct root_request {
 	/* Waits for it. */
 	int (*take_work)(void *data, struct root_work *ret, struct err *err);
 	void *data;
+	uid_t uid; /* of the analysis, whose a secret file is; (uid_t)-1: ours already */
+	gid_t gid;
 	int image_fd; /* borrowed; STEP_IMAGE: a mount that is attached nowhere yet */
 };
 
 /* In a fresh mount namespace: carries out the steps and makes the result the root. Each failure names its step and path. */
 int root_make(const struct root_request *request, struct root *ret, struct err *err);
+/* Says which step failed, why, and what would help. */
+int mount_failed(const struct step *s, int code, struct err *err);

@@ -157,11 +157,14 @@ static int plan_fill(const struct plan_request *q, struct plan *p, struct err *e
 	plan_env(q, p);
 	plan_rlimits(q->limits, p);
 	plan_root(q, p);
-	r = plan_shown(q, p, err);
+	r = plan_snapshot(q, p, err);
+	if (r >= 0)
+		r = plan_shown(q, p, err);
 	if (r >= 0)
 		r = plan_work(q, p, err);
 	if (r < 0)
 		return r;
+	plan_grant(q, p);
 	plan_tree(q, p);
 	plan_step(p, STEP_SEAL, "/", NULL);
 	plan_rules(p);

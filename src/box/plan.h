@@ -27,6 +27,7 @@ enum step_kind {
 	STEP_WORK,   /* the working directory, writable */
 	STEP_PROC,   /* the box's own procfs, read-only */
 	STEP_DEVICE, /* one device node of the host */
+	STEP_SOCKET, /* a socket of the host, to connect to */
 	STEP_DIR,    /* a directory */
 	STEP_FILE,   /* a file with `source` as its content */
 	STEP_LINK,   /* a symbolic link to `source` */
@@ -46,6 +47,7 @@ struct step {
 	mode_t mode;   /* STEP_TMPFS, STEP_DIR, STEP_FILE */
 	bool writable; /* STEP_BIND, STEP_TMPFS */
 	bool inside;   /* STEP_BIND: `source` is a path in the box */
+	bool secret;   /* STEP_FILE: for the analysis's user alone, and in no record */
 	bool any_kind; /* STEP_DEVICE: the runtime names it; otherwise only memory devices are what they seem */
 };
 
@@ -87,6 +89,20 @@ struct plan {
 		warnings; /* what a person should know: a layer that is allowed to be missing... */
 };
 
+/* What a step of the host's is given beside what every analysis has: the outputs of a run, and a database. All borrowed. */
+struct plan_grant {
+	const char *run_id;        /* CUPEL_RUN_ID: of the run whose outputs these are */
+	const char *outputs;       /* real path; NULL: it left none */
+	const char *database_dir;  /* SQLite: real path of the file's directory; NULL: a server */
+	const struct strv *others; /* what else is in that directory, and is covered */
+	const char *socket;        /* real path of the server's; NULL: none */
+	const char *socket_name;   /* as clients look for it */
+	const char *pgpass;        /* content of libpq's password file, or NULL */
+	const char *url;           /* CUPEL_DATABASE_URL */
+};
+/* Where the database is in the box. */
+#define PLAN_DATABASE_DIR "/run/cupel/database"
+
 struct plan_request {
 	const char *id;
 	const struct analysis *analysis;
@@ -96,7 +112,10 @@ struct plan_request {
 	const struct limits *limits; /* resolved */
 	const struct strv *
 		data_entries; /* names in the project's data directory; needed only beside inputs */
-	uint64_t deadline_unix; /* for CUPEL_DEADLINE; 0 in `cupel plan` */
+	const struct plan_grant *grant; /* NULL: this is no step of the host's */
+	uint64_t deadline_unix;         /* for CUPEL_DEADLINE; 0 in `cupel plan` */
+	const char *
+		snapshot; /* where the copy of the analysis's db_snapshot will be; NULL: it has none */
 };
 
 void plan_release(struct plan *p);

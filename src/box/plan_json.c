@@ -10,7 +10,7 @@ const char *step_kind_name(enum step_kind kind)
 		[STEP_PROC] = "proc",   [STEP_DEVICE] = "device", [STEP_DIR] = "dir",
 		[STEP_FILE] = "file",   [STEP_LINK] = "link",     [STEP_MASK] = "mask",
 		[STEP_COVER] = "cover", [STEP_SEAL] = "seal",     [STEP_IMAGE] = "image",
-		[STEP_DROP] = "drop",
+		[STEP_DROP] = "drop",   [STEP_SOCKET] = "socket",
 	};
 	return names[kind];
 }
@@ -20,7 +20,9 @@ static json_t *step_json(const struct step *s)
 	json_t *o = json_object();
 	json_object_set_new(o, "kind", json_string(step_kind_name(s->kind)));
 	json_object_set_new(o, "target", json_text(s->target));
-	if (s->source)
+	if (s->secret)
+		json_object_set_new(o, "content", json_null());
+	else if (s->source)
 		json_object_set_new(o, s->kind == STEP_FILE ? "content" : "source",
 				    json_text(s->source));
 	if (s->kind == STEP_TMPFS) {

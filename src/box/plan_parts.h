@@ -14,5 +14,13 @@ void plan_root(const struct plan_request *q, struct plan *p);
 int plan_shown(const struct plan_request *q, struct plan *p, struct err *err);
 /* Its own tree in place of the host's /usr: after everything else, so that nothing of ours is reached through it. */
 void plan_tree(const struct plan_request *q, struct plan *p);
+/* plan_grant.c: the copy of a database that the analysis may read. */
+#define PLAN_SNAPSHOT "/run/cupel/snapshot.db"
+int plan_snapshot(const struct plan_request *q, struct plan *p, struct err *err);
+void plan_grant(const struct plan_request *q, struct plan *p);
+void plan_grant_env(const struct plan_grant *g, struct pairs *env);
+/* Refuses what must not be seen. */
+int plan_check_shown(const struct plan_request *q, const char *path, const char *origin,
+		     struct err *err);
 /* The working directory with code, data and docs in it. */
 int plan_work(const struct plan_request *q, struct plan *p, struct err *err);

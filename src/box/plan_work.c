@@ -18,8 +18,8 @@ static bool is_output(const char *home, const char *path)
 
 /* An analysis reads what it is shown, so what must not be seen is refused here, whichever of the two
  * lies inside the other. A run's collected outputs may be the input of another. */
-static int check_shown(const struct plan_request *q, const char *path, const char *origin,
-		       struct err *err)
+int plan_check_shown(const struct plan_request *q, const char *path, const char *origin,
+		     struct err *err)
 {
 	const struct config *c = q->config;
 	for (size_t i = 0; i < c->protect.n; i++)
@@ -59,7 +59,7 @@ static int plan_code(const struct plan_request *q, struct plan *p, struct err *e
 				return err_caller(err,
 						  "code: %s and %s have the same name; rename one",
 						  code->v[j], code->v[i]);
-		int r = check_shown(q, code->v[i], "code", err);
+		int r = plan_check_shown(q, code->v[i], "code", err);
 		if (r < 0)
 			return r;
 		CLEANUP_FREE char *target = path_join(directory, name);
@@ -96,7 +96,7 @@ static int plan_data(const struct plan_request *q, struct plan *p, struct err *e
 	CLEANUP_FREE char *directory = path_join(p->work_dir, "data");
 	int r = 0;
 	if (q->config->project_data)
-		r = check_shown(q, q->config->project_data, "project.data", err);
+		r = plan_check_shown(q, q->config->project_data, "project.data", err);
 	if (r < 0)
 		return r;
 	if (a->n_inputs == 0) {
@@ -107,7 +107,7 @@ static int plan_data(const struct plan_request *q, struct plan *p, struct err *e
 	read_only_tmpfs(p, directory);
 	r = plan_data_entries(q, p, directory, err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++) {
-		r = check_shown(q, a->inputs[i].path, a->inputs[i].origin, err);
+		r = plan_check_shown(q, a->inputs[i].path, a->inputs[i].origin, err);
 		CLEANUP_FREE char *target = path_join(directory, a->inputs[i].name);
 		plan_step(p, STEP_BIND, target, a->inputs[i].path);
 	}
@@ -122,13 +122,15 @@ int plan_work(const struct plan_request *q, struct plan *p, struct err *err)
 		strv_add(&p->work_dirs, directories[i]);
 	plan_step(p, STEP_WORK, p->work_dir, p->work_dir);
 	int r = plan_code(q, p, err);
+	if (q->grant) /* a project's data are none of a step's business */
+		return r;
 	if (r >= 0)
 		r = plan_data(q, p, err);
 	if (r < 0)
 		return r;
 	if (q->config->project_docs) {
 		CLEANUP_FREE char *directory = path_join(p->work_dir, "docs");
-		r = check_shown(q, q->config->project_docs, "project.docs", err);
+		r = plan_check_shown(q, q->config->project_docs, "project.docs", err);
 		plan_step(p, STEP_BIND, directory, q->config->project_docs);
 	}
 	return r;

@@ -8,10 +8,11 @@
 #include "view/plan_view.h"
 
 static int show(const struct run_args *args, const struct analysis *analysis,
-		const struct resolved *resolved, struct err *err)
+		const struct resolved *resolved, json_t *step, struct err *err)
 {
 	if (!args->json) {
 		plan_print(analysis, &resolved->runtime, &resolved->chosen, &resolved->plan);
+		plan_print_step(step);
 		return 0;
 	}
 	json_t *a = analysis_json(analysis);
@@ -20,6 +21,8 @@ static int show(const struct run_args *args, const struct analysis *analysis,
 					      plan_json(&resolved->plan), "runtime",
 					      chosen_json(&resolved->chosen, &resolved->runtime),
 					      "refused", chosen_refused(&resolved->chosen));
+	if (step)
+		json_object_set(both, "post_process", step);
 	CLEANUP_FREE char *text = json_dumps(both, JSON_COMPACT);
 	if (!text)
 		return err_caller(err, "the plan can't be written as JSON");
@@ -33,6 +36,7 @@ static int main_plan(const struct command *self, int argc, char **argv)
 	CLEANUP_ANALYSIS struct analysis analysis = { 0 };
 	CLEANUP_CONFIG struct config config = { 0 };
 	CLEANUP_RESOLVED struct resolved resolved = { 0 };
+	CLEANUP_JSON json_t *step = NULL;
 	struct operands rest;
 	struct err err = { 0 };
 	int r = cli_parse(self, argc, argv, &args, &rest, &err);
@@ -44,7 +48,9 @@ static int main_plan(const struct command *self, int argc, char **argv)
 	if (r >= 0)
 		r = run_foresee(&config, &analysis, &resolved, &err);
 	if (r >= 0)
-		r = show(&args, &analysis, &resolved, &err);
+		r = run_foresee_step(&config, &analysis, resolved.id, &step, &err);
+	if (r >= 0)
+		r = show(&args, &analysis, &resolved, step, &err);
 	if (r >= 0 && chosen_refused(&resolved.chosen)) {
 		err = resolved.chosen.unfit;
 		r = err_wrap(&err, "a run would be refused as runtime-broken");

@@ -69,6 +69,21 @@ static const char *cause_of(const json_t *verdict)
 	return cause ? cause : "?";
 }
 
+/* What the new run was shown of a database, beside what the first was: the keeper has refused it if they differ. NULL if it asked for none
+ * or nothing is known of the first one. Owned by the caller. */
+static json_t *snapshot_json(const struct config *c, const struct analysis *a, const char *id)
+{
+	CLEANUP_JSON json_t *record = NULL;
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s/analysis.json", c->home, id);
+	if (!a->db_snapshot || !a->db_snapshot_sha256[0] ||
+	    json_read_file(AT_FDCWD, path, VERDICT_MAX, &record, NULL) < 0)
+		return NULL;
+	json_t *now = json_object_get(json_object_get(record, "db_snapshot"), "sha256");
+	return json_pack("{s:o,s:s,s:O,s:b}", "path", json_text(a->db_snapshot), "then",
+			 a->db_snapshot_sha256, "now", now ? now : json_null(), "same",
+			 str_eq(json_string_value(now), a->db_snapshot_sha256));
+}
+
 struct rerunning {
 	const struct rerun_args *args;
 	const char *first; /* borrowed; the id of the run that is run again */
@@ -101,6 +116,8 @@ static int prepare(struct rerunning *r, struct err *err)
 			r->first, cause_of(r->rerun.verdict));
 	struct analysis *a = &r->rerun.analysis;
 	a->id = r->args->id ? xstrdup(r->args->id) : NULL;
+	if (r->args->verify) /* to compare is no reason to write the platform's database */
+		cleanup_free(&a->post_process);
 	e = run_resolve(&r->config, a, &r->resolved, err);
 	if (e >= 0)
 		e = rerun_check(&r->rerun, &r->resolved, err);
@@ -126,6 +143,11 @@ static int start(struct rerunning *r, int *ret_status, struct err *err)
 	int e = run_local(&request, ret_status, err);
 	if (e < 0 || args->json)
 		return e;
+	CLEANUP_JSON json_t *snapshot =
+		snapshot_json(&r->config, &r->rerun.analysis, r->resolved.id);
+	if (json_is_true(json_object_get(snapshot, "same")) && !args->quiet)
+		fprintf(stderr, "cupel: the snapshot of %s is the same: SHA-256 %.12s\n",
+			r->rerun.analysis.db_snapshot, r->rerun.analysis.db_snapshot_sha256);
 	CLEANUP_FREE char *directory = xasprintf("%s/runs/%s", r->config.home, r->resolved.id);
 	return args->quiet ? verdict_print_failure(directory, err)
 			   : verdict_print_summary(directory, err);
@@ -142,6 +164,9 @@ static int print_json(const struct rerunning *r, json_t *verdict, json_t *output
 {
 	CLEANUP_JSON json_t *o = json_pack("{s:s,s:s,s:O}", "id", r->resolved.id, "rerun_of",
 					   r->first, "verdict", verdict);
+	json_t *snapshot = snapshot_json(&r->config, &r->rerun.analysis, r->resolved.id);
+	if (snapshot)
+		json_object_set_new(o, "db_snapshot", snapshot);
 	if (r->args->verify) {
 		json_object_set_new(o, "equal", json_boolean(outputs && compare_is_equal(outputs)));
 		json_object_set(o, "outputs", outputs ? outputs : json_null());

@@ -66,6 +66,35 @@ static int set_data(void *target, const struct option_row *row, const char *valu
 	return 0;
 }
 
+static int set_db_snapshot(void *target, const struct option_row *row, const char *value,
+			   struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	CLEANUP_FREE char *cwd = path_cwd();
+	char *path = cwd ? path_normal(cwd, value) : NULL;
+	if (!path)
+		return err_caller(err, "--db-snapshot: '%.200s' is no path", value);
+	free(a->db_snapshot);
+	a->db_snapshot = path;
+	if (!a->db_snapshot_origin)
+		a->db_snapshot_origin = xstrdup("--db-snapshot");
+	return 0;
+}
+
+static int set_post_process(void *target, const struct option_row *row, const char *value,
+			    struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	if (!path_name_ok(value))
+		return err_caller(err, "--post-process takes the name of a step, not '%.60s'",
+				  value);
+	free(a->post_process);
+	a->post_process = xstrdup(value);
+	if (!a->post_process_origin)
+		a->post_process_origin = xstrdup("--post-process");
+	return 0;
+}
+
 static int set_out(void *target, const struct option_row *row, const char *value, struct err *err)
 {
 	int r = output_pattern_check(value, err);
@@ -168,8 +197,13 @@ static const struct option_row rows[] = {
 	{ 0, "warn-signal", "SIGNAL", "the warning signal (default: USR1)", set_warn_signal, 0 },
 	{ 'd', "data", "PATH[:NAME]",
 	  "show a file or directory read-only at data/NAME; may be repeated", set_data, 0 },
+	{ 0, "db-snapshot", "FILE", "show a consistent copy of this SQLite file at $CUPEL_DB_PATH",
+	  set_db_snapshot, 0 },
 	{ 'o', "out", "GLOB",
 	  "collect these from the working directory (default: out/**); may be repeated", set_out,
+	  0 },
+	{ 0, "post-process", "STEP",
+	  "give the outputs to this step of the configuration before they count", set_post_process,
 	  0 },
 	{ 'e', "env", "K=V", "set a variable; may be repeated", set_pair, 0 },
 	{ 0, "network", "MODE", "none (default: loopback only) or host, if the policy allows it",
@@ -207,6 +241,10 @@ static void lay_over(struct analysis *a, struct analysis *said)
 	replace_text(&a->profile, &said->profile);
 	replace_text(&a->quest, &said->quest);
 	replace_text(&a->name, &said->name);
+	replace_text(&a->db_snapshot, &said->db_snapshot);
+	replace_text(&a->db_snapshot_origin, &said->db_snapshot_origin);
+	replace_text(&a->post_process, &said->post_process);
+	replace_text(&a->post_process_origin, &said->post_process_origin);
 	limits_merge(&a->limits, &said->limits);
 	for (size_t i = 0; i < said->n_inputs; i++)
 		analysis_add_input(a, &said->inputs[i]);

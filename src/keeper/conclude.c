@@ -81,6 +81,10 @@ static int settle_outputs(struct keeper_state *s, struct err *err)
 	FAULT_PHASE("outputs-examined");
 	note_outputs(k, &s->manifest);
 	verdict_decide(&k->ending, &v);
+	if (v.cause == CAUSE_OK && k->q->after) {
+		keeper_after(s);
+		verdict_decide(&k->ending, &v);
+	}
 	s->manifest.partial = v.cause != CAUSE_OK;
 	if (s->manifest.n_files == 0)
 		return 0;
@@ -227,6 +231,10 @@ int keeper_clean(struct keeper_state *s, struct err *err)
 	struct task cleans, syncs;
 	if (k->usage_fd >= 0 && lseek(k->usage_fd, 0, SEEK_END) > 0)
 		record_owe_sync(&k->record, "usage.jsonl", take_fd(&k->usage_fd));
+	if (k->q->analysis->db_snapshot) {
+		k->record.leaves_traces |= snapshot_remove(k->record.dir_fd) < 0;
+		FAULT_PHASE("snapshot-removed");
+	}
 	task_start(&cleans, clean, &c);
 	task_start(&syncs, sync_record, &syncing);
 	if (k->budget)

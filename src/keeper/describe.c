@@ -131,6 +131,14 @@ static void set_time(json_t *o, const char *key, uint64_t real_ns)
 				    : json_null());
 }
 
+json_t *describe_after(const struct step_end *e)
+{
+	return json_pack("{s:o,s:o,s:o,s:o}", "step", json_text(e->step), "run",
+			 e->run[0] ? json_string(e->run) : json_null(), "cause",
+			 json_text(e->cause), "exit_code",
+			 e->exit_code >= 0 ? json_integer(e->exit_code) : json_null());
+}
+
 json_t *describe_verdict(const struct keeping *k, const struct verdict *v,
 			 const struct run_times *times)
 {
@@ -144,6 +152,8 @@ json_t *describe_verdict(const struct keeping *k, const struct verdict *v,
 		json_object_set_new(o, "name", json_text(k->q->analysis->name));
 	if (k->ending.input_changed)
 		json_object_set_new(o, "input_changed", json_text(k->ending.input_changed));
+	if (k->ending.after)
+		json_object_set_new(o, "post_process", describe_after(k->ending.after));
 	json_object_set_new(o, "timings_usec", stages_json(&k->stages));
 	set_time(o, "accepted", times->accepted_real_ns);
 	set_time(o, "started", times->started_real_ns);

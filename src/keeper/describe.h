@@ -16,5 +16,6 @@ json_t *describe_receipt(struct keeping *k);
 /* Comma list of the layers and limiters that are not in force. */
 void describe_missing(struct keeping *k, char *ret, size_t room);
 json_t *describe_end(const struct keeping *k);
+json_t *describe_after(const struct step_end *e);
 json_t *describe_verdict(const struct keeping *k, const struct verdict *v,
 			 const struct run_times *times);

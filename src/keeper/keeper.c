@@ -68,7 +68,8 @@ static void run(struct keeper_state *s)
 	k->ending.program = k->q->plan->argv.v[0];
 	k->ending.drift = k->q->chosen->allowed ? k->q->chosen->unfit.text : NULL;
 	if (keeper_prepare(s, &err) < 0) {
-		k->ending.stop = chosen_refused(k->q->chosen) ? STOP_RUNTIME : STOP_SETUP;
+		if (k->ending.stop == STOP_NONE)
+			k->ending.stop = chosen_refused(k->q->chosen) ? STOP_RUNTIME : STOP_SETUP;
 		k->ending.setup = err;
 		k->ending.setup_optional = could_do_without(k, err.layer);
 		launch_abandon(&k->box);

@@ -1,7 +1,9 @@
 /* One running analysis: the small process outside the box that starts it, watches it, ends it and collects from it. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "box/plan.h"
@@ -10,6 +12,19 @@
 #include "runtime/runtime.h"
 #include "spec/analysis.h"
 #include "spec/config.h"
+
+struct step_end;
+
+/* What is done with the outputs of a success before they count. Whoever starts the run gives it; all is called in the keeper. */
+struct keeper_after {
+	void *data;
+	const char *step;                          /* its name */
+	int (*start)(void *data, struct err *err); /* a descriptor to poll, borrowed */
+	bool (*hear)(void *data);                  /* true once it has ended; does not wait */
+	void (*cancel)(void *data, int signal_number);
+	void (*finish)(void *data,
+		       struct step_end *ret); /* how it ended; whether it was started or not */
+};
 
 struct keeper_request {
 	const char *id;
@@ -20,6 +35,10 @@ struct keeper_request {
 	const struct host *host;
 	const struct plan *plan;
 	enum keep keep;
+	const struct keeper_after *after; /* or NULL */
+	bool has_uid; /* as root: the run has these instead of ones of its own */
+	uid_t uid;
+	gid_t gid;
 	int report_fd; /* owned by the keeper; SOCK_SEQPACKET to whoever asked. Its end means that nobody waits any more: cancel */
 };
 

@@ -18,8 +18,52 @@ static int take_user(struct keeper_state *s, struct err *err)
 	s->gid = q->host->gid;
 	if (!q->host->is_root)
 		return 0;
+	if (q->has_uid) {
+		s->uid = q->uid;
+		s->gid = q->gid;
+		return 0;
+	}
 	int r = uid_take(q->config->uid_first, q->config->uid_count, &s->lease, err);
 	s->uid = s->gid = s->lease.uid;
+	return r;
+}
+
+static int snapshot_changed(struct keeper_state *s, struct err *err)
+{
+	const struct analysis *a = s->k.q->analysis;
+	s->k.ending.stop = STOP_INPUT;
+	return err_set(
+		err, ERR_CALLER, ESTALE,
+		"not the same analysis any more: the snapshot of %s has changed: SHA-256 %.12s then, %.12s now",
+		a->db_snapshot, a->db_snapshot_sha256, s->snapshot.sha256);
+}
+
+/* Before anything else: it may take as long as any copy. */
+static int make_snapshot(struct keeper_state *s, struct err *err)
+{
+	struct keeping *k = &s->k;
+	const struct analysis *a = k->q->analysis;
+	if (!a->db_snapshot)
+		return 0;
+	struct snapshot_request request = {
+		.path = a->db_snapshot,
+		.dir_fd = k->record.dir_fd,
+		.max_bytes = k->q->plan->limits.at[LIMIT_DISK].value,
+		.wake_fds = { k->signal_fd, k->report_fd },
+	};
+	int r;
+	/* Not every signal asks for the end. */
+	while ((r = snapshot_make(&request, &s->snapshot, err)) == -ECANCELED) {
+		if (watch_hear_cancel(k, &k->ending.stop_signal, &k->ending.stop_by)) {
+			k->ending.stop = STOP_CANCEL;
+			return r;
+		}
+		(void)snapshot_remove(k->record.dir_fd);
+	}
+	FAULT_PHASE("snapshot-made");
+	if (r >= 0 && a->db_snapshot_sha256[0] &&
+	    !str_eq(a->db_snapshot_sha256, s->snapshot.sha256))
+		return snapshot_changed(s, err);
 	return r;
 }
 
@@ -147,7 +191,13 @@ static void sync_task(void *data)
 static int record_request(struct keeper_state *s, struct err *err)
 {
 	struct record *record = &s->k.record;
-	int r = record_file(record, "analysis.json", describe_analysis(s->k.q), err);
+	json_t *analysis = describe_analysis(s->k.q);
+	json_t *snapshot = json_object_get(analysis, "db_snapshot");
+	if (snapshot && s->snapshot.sha256[0]) {
+		json_object_set_new(snapshot, "sha256", json_string(s->snapshot.sha256));
+		json_object_set_new(snapshot, "bytes", json_u64(s->snapshot.bytes));
+	}
+	int r = record_file(record, "analysis.json", analysis, err);
 	if (r >= 0 && s->k.q->plan->n_steps)
 		r = record_file(record, "plan.json", plan_json(s->k.q->plan), err);
 	FAULT_PHASE("request-recorded");
@@ -230,12 +280,27 @@ static int refuse(struct keeper_state *s, struct err *err)
 	return -err->code;
 }
 
+/* What was asked for is recorded all the same. */
+static int refuse_snapshot(struct keeper_state *s, int code, struct err *err)
+{
+	struct err unrecorded = { 0 };
+	int r = record_request(s, &unrecorded);
+	if (r >= 0)
+		r = request_synced(s, &unrecorded);
+	if (r < 0)
+		*err = unrecorded;
+	return r < 0 ? r : code;
+}
+
 int keeper_prepare(struct keeper_state *s, struct err *err)
 {
 	struct stages *stages = &s->k.stages;
 	if (chosen_refused(s->k.q->chosen))
 		return refuse(s, err);
-	int r = take_user(s, err);
+	int r = make_snapshot(s, err);
+	if (r < 0)
+		return refuse_snapshot(s, r, err);
+	r = take_user(s, err);
 	if (r >= 0)
 		r = make_budget(s, err);
 	FAULT_PHASE("budget-made");

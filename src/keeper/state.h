@@ -3,6 +3,7 @@
 
 #include "base/task.h"
 #include "collect/outputs.h"
+#include "keeper/snapshot.h"
 #include "keeper/uids.h"
 #include "keeper/watch.h"
 
@@ -18,6 +19,8 @@ struct keeper_state {
 	struct task sync_task; /* owns k.record while it runs, and fills the next two */
 	int sync_result;
 	struct err sync_err;
+	struct step_end after;    /* how the step that the outputs were given to ended */
+	struct snapshot snapshot; /* of the analysis's db_snapshot */
 	uint64_t accepted_real_ns, started_real_ns, ended_real_ns;
 };
 
@@ -30,5 +33,7 @@ void keeper_collect(struct keeper_state *s);
 void keeper_keep(struct keeper_state *s);
 int keeper_clean(struct keeper_state *s,
 		 struct err *err); /* fails where the record could not be made durable */
+/* after.c: gives the outputs of a success to the step that was asked for, and waits for its end. */
+void keeper_after(struct keeper_state *s);
 /* The last step: from here on the run is complete. */
 int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err);

@@ -31,6 +31,7 @@ const char *cause_name(enum cause cause)
 		[CAUSE_SETUP] = "setup",
 		[CAUSE_RUNTIME_BROKEN] = "runtime-broken",
 		[CAUSE_INPUT_CHANGED] = "input-changed",
+		[CAUSE_POST_PROCESS] = "post-process",
 	};
 	return names[cause];
 }
@@ -42,7 +43,7 @@ const char *stop_name(enum stop stop)
 		[STOP_CPU] = "cpu time",    [STOP_OOM] = "out of memory",
 		[STOP_DISK] = "disk",       [STOP_CANCEL] = "cancelled",
 		[STOP_SETUP] = "set-up",    [STOP_RECORD] = "record",
-		[STOP_RUNTIME] = "runtime",
+		[STOP_RUNTIME] = "runtime", [STOP_INPUT] = "input",
 	};
 	return names[stop];
 }
@@ -108,11 +109,15 @@ static void decide_oom(const struct ending *e, struct verdict *v)
 /* Nothing was started, or it could not go on: not for anything that the analysis did. */
 static void decide_refused(const struct ending *e, struct verdict *v)
 {
-	v->cause = e->stop == STOP_RUNTIME ? CAUSE_RUNTIME_BROKEN : CAUSE_SETUP;
+	v->cause = e->stop == STOP_RUNTIME ? CAUSE_RUNTIME_BROKEN
+		   : e->stop == STOP_INPUT ? CAUSE_INPUT_CHANGED
+					   : CAUSE_SETUP;
 	v->exit_status = 125;
 	if (e->stop == STOP_RECORD)
 		note(v, "The run was ended because its record could no longer be written: %s.",
 		     e->setup.text);
+	else if (e->stop == STOP_INPUT)
+		note(v, "Nothing was started: %s.", e->setup.text);
 	else if (e->stop == STOP_SETUP)
 		note(v, "The box could not be set up, and nothing was started: %s.", e->setup.text);
 	else
@@ -162,6 +167,7 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 	case STOP_SETUP:
 	case STOP_RECORD:
 	case STOP_RUNTIME:
+	case STOP_INPUT:
 		decide_refused(e, v);
 		break;
 	case STOP_OOM:
@@ -268,6 +274,14 @@ static void decide_success(const struct ending *e, struct verdict *v)
 		note(v,
 		     "The analysis ended with status 0, but an output is not sound: %s. If it is as it should be, say check: off for it.",
 		     e->output_invalid);
+	} else if (e->after && !str_eq(e->after->cause, cause_name(CAUSE_OK))) {
+		v->cause = CAUSE_POST_PROCESS;
+		v->exit_status = 1;
+		note(v,
+		     "The analysis ended with status 0, but the step '%.100s' that was to take its outputs did not succeed (%s): %s",
+		     e->after->step, e->after->cause, e->after->notes);
+		if (e->after->run[0])
+			note(v, " Its words: cupel logs %s.", e->after->run);
 	} else {
 		v->cause = CAUSE_OK;
 		note(v, "The analysis succeeded in %s", time_text(e->wall_ns));
@@ -275,6 +289,8 @@ static void decide_success(const struct ending *e, struct verdict *v)
 			note(v, ", with a peak of %s of memory",
 			     size_text(e->usage.mem_peak_bytes));
 		note(v, ".");
+		if (e->after)
+			note(v, " The step '%.100s' has taken its outputs.", e->after->step);
 	}
 }
 

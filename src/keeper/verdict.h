@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "budget/budget.h"
+#include "spec/id.h"
 #include "spec/limits.h"
 
 enum cause {
@@ -27,6 +28,7 @@ enum cause {
 	CAUSE_SETUP,
 	CAUSE_RUNTIME_BROKEN,
 	CAUSE_INPUT_CHANGED,
+	CAUSE_POST_PROCESS,
 	CAUSE_COUNT_
 };
 const char *cause_name(enum cause cause);
@@ -42,9 +44,19 @@ enum stop {
 	STOP_SETUP,
 	STOP_RECORD,
 	STOP_RUNTIME,
+	STOP_INPUT,
 	STOP_COUNT_
 };
 const char *stop_name(enum stop stop);
+
+/* How the step ended that the outputs were given to. */
+struct step_end {
+	const char *step;     /* its name */
+	char run[ID_MAX + 1]; /* its own run; "": none was started */
+	char cause[24];       /* as in the verdict of that run */
+	int exit_code;        /* -1: none */
+	char notes[600];      /* one or two sentences */
+};
 
 /* Everything that was seen of a run. */
 struct ending {
@@ -53,7 +65,7 @@ struct ending {
 	const char *stop_by; /* STOP_CANCEL: "SIGINT", "cupel run is gone", ... */
 	int stop_signal;     /* STOP_CANCEL: the signal that asked for it, 0 if none */
 	bool forced;         /* SIGTERM was not enough */
-	struct err setup;    /* STOP_SETUP, STOP_RECORD, STOP_RUNTIME */
+	struct err setup;    /* STOP_SETUP, STOP_RECORD, STOP_RUNTIME, STOP_INPUT */
 	bool started;        /* exec took place */
 	int exec_errno;      /* it did not */
 	bool exited;         /* wait_status is known */
@@ -76,6 +88,7 @@ struct ending {
 	uint64_t outputs_refused;
 	const char
 		*input_changed; /* path or NULL: what was shown is not what it was at the start */
+	const struct step_end *after; /* NULL: there was none, or it did not come to it */
 	struct limits limits;
 	const char *program; /* argv[0] */
 	const char *

@@ -228,26 +228,57 @@ static void cancel(struct keeping *k, int signal_number, const char *by)
 	watch_stop(k, STOP_CANCEL);
 }
 
-static void on_signal(struct keeping *k)
+/* Who wants the run to end, or NULL. */
+static const char *hear_signal(struct keeping *k, int *ret_signal)
 {
 	struct signalfd_siginfo info;
 	while (read(k->signal_fd, &info, sizeof info) == sizeof info)
-		if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGPIPE)
-			cancel(k, (int)info.ssi_signo, "the keeper was sent a signal");
+		if (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGPIPE) {
+			*ret_signal = (int)info.ssi_signo;
+			return "the keeper was sent a signal";
+		}
+	return NULL;
+}
+
+static const char *hear_report(struct keeping *k, int *ret_signal)
+{
+	struct keeper_cmd cmd;
+	if (k->report_fd < 0)
+		return NULL;
+	ssize_t n = recv(k->report_fd, &cmd, sizeof cmd, MSG_DONTWAIT);
+	*ret_signal = n == sizeof cmd ? cmd.cancel_signal : 0;
+	if (n == sizeof cmd)
+		return cmd.cancel_signal == SIGINT ? "interrupted by the user"
+						   : "ended by a signal to cupel run";
+	if (n < 0 && errno == EAGAIN)
+		return NULL;
+	cleanup_fd(&k->report_fd);
+	return "cupel run is gone";
+}
+
+bool watch_hear_cancel(struct keeping *k, int *ret_signal, const char **ret_by)
+{
+	const char *by = hear_signal(k, ret_signal);
+	if (!by)
+		by = hear_report(k, ret_signal);
+	if (by)
+		*ret_by = by;
+	return by;
+}
+
+static void on_signal(struct keeping *k)
+{
+	int number = 0;
+	for (const char *by; (by = hear_signal(k, &number));)
+		cancel(k, number, by);
 }
 
 static void on_report(struct keeping *k)
 {
-	struct keeper_cmd cmd;
-	ssize_t n = recv(k->report_fd, &cmd, sizeof cmd, MSG_DONTWAIT);
-	if (n == sizeof cmd)
-		cancel(k, cmd.cancel_signal,
-		       cmd.cancel_signal == SIGINT ? "interrupted by the user"
-						   : "ended by a signal to cupel run");
-	else if (n == 0 || (n < 0 && errno != EAGAIN)) {
-		cleanup_fd(&k->report_fd);
-		cancel(k, 0, "cupel run is gone");
-	}
+	int number = 0;
+	const char *by = hear_report(k, &number);
+	if (by)
+		cancel(k, number, by);
 }
 
 static void dispatch(struct keeping *k, const struct pollfd fds[FD_COUNT])

@@ -35,4 +35,6 @@ struct keeping {
 void watch(struct keeping *k);
 /* Takes over what was counted, keeping the largest of what is only known while the box lives. */
 void watch_note_usage(struct keeping *k, const struct usage *now);
+/* Where there is no box to watch: has somebody asked for the end of the run? Never waits. */
+bool watch_hear_cancel(struct keeping *k, int *ret_signal, const char **ret_by);
 void keeper_say(struct keeping *k, const struct keeper_msg *msg);

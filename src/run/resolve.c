@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/path.h"
 #include "keeper/record.h"
-#include "run/activation.h"
-#include "run/run.h"
+#include "keeper/snapshot.h"
+#include "run/post.h"
 #include "runtime/catalog.h"
 #include "runtime/state.h"
 
@@ -44,6 +44,9 @@ static int check_readable(const char *path, const char *what, struct err *err)
 		return err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, path,
 			       strerrordesc_np(errno));
 	mode_t need = S_ISDIR(st.st_mode) ? 0005 : 0004;
+	if (geteuid() != 0 && access(path, R_OK) < 0)
+		return err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, path,
+			       strerrordesc_np(errno));
 	if (geteuid() != 0 || (st.st_mode & need) == need)
 		return 0;
 	return err_set(
@@ -59,17 +62,24 @@ static int resolve_paths(struct analysis *a, struct err *err)
 		r = make_real(&a->code.v[i], "code", err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
 		r = make_real(&a->inputs[i].path, a->inputs[i].origin, err);
+	if (r >= 0 && a->db_snapshot)
+		r = make_real(&a->db_snapshot, a->db_snapshot_origin, err);
 	return r;
 }
 
 /* After planning, which refuses what must not be shown at all: nobody is to be told to open that to everyone. */
-static int check_paths(const struct analysis *a, struct err *err)
+static int check_paths(const struct analysis *a, const struct limits *limits, struct err *err)
 {
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
 		r = check_readable(a->code.v[i], "code", err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
 		r = check_readable(a->inputs[i].path, a->inputs[i].origin, err);
+	if (r >= 0 && a->db_snapshot)
+		r = check_readable(a->db_snapshot, a->db_snapshot_origin, err);
+	if (r >= 0 && a->db_snapshot)
+		r = snapshot_check(a->db_snapshot, a->db_snapshot_origin,
+				   limits->at[LIMIT_DISK].value, err);
 	return r;
 }
 
@@ -173,8 +183,17 @@ static bool look_at_runtime(const struct config *c, const struct analysis *a,
 	return in_reach;
 }
 
+/* Where the keeper will put the copy: the box follows no link on the way. */
+static char *snapshot_path(const struct config *c, const struct analysis *a, const char *id)
+{
+	CLEANUP_FREE char *home = a->db_snapshot ? path_real(c->home) : NULL;
+	if (!a->db_snapshot)
+		return NULL;
+	return xasprintf("%s/runs/%s/" SNAPSHOT_NAME, home ? home : c->home, id);
+}
+
 static int resolve(const struct config *c, struct analysis *a, enum activation_how how,
-		   struct resolved *r, struct err *err)
+		   const struct plan_grant *grant, struct resolved *r, struct err *err)
 {
 	CLEANUP_STRV struct strv entries = { 0 };
 	CLEANUP_STRV struct strv warnings = { 0 };
@@ -186,6 +205,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 	if (e < 0)
 		return e;
 	bool in_reach = look_at_runtime(c, a, how, r, &warnings);
+	CLEANUP_FREE char *snapshot = snapshot_path(c, a, r->id);
 	struct plan_request request = {
 		.id = r->id,
 		.analysis = a,
@@ -194,6 +214,8 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 		.host = &r->host,
 		.limits = &r->limits,
 		.data_entries = &entries,
+		.grant = grant,
+		.snapshot = snapshot,
 		.deadline_unix = (clock_real_ns() + r->limits.at[LIMIT_TIME].value) / NS_PER_SEC,
 	};
 	if (in_reach)
@@ -203,31 +225,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 	if (e < 0)
 		return e;
 	strv_copy(&r->plan.warnings, &warnings);
-	return check_paths(a, err);
-}
-
-int run_resolve_how(const struct config *config, struct analysis *analysis, enum activation_how how,
-		    struct resolved *ret, struct err *err)
-{
-	struct resolved r = { 0 };
-	int e = resolve(config, analysis, how, &r, err);
-	if (e < 0) {
-		resolved_release(&r);
-		return e;
-	}
-	*ret = r;
-	return 0;
-}
-
-/* The caller's own wish; what cupel itself runs to find out how a runtime is does not come this way. */
-static int check_policy(const struct config *c, const struct analysis *a, struct err *err)
-{
-	if (!a->allow_drift || c->drift_allowed)
-		return 0;
-	return err_set(
-		err, ERR_CALLER, EPERM,
-		"allow_drift: runtimes that are not what they were are not run in here; the host's policy would "
-		"have to say 'policy: {allow_drift: true}' in its cupel.yaml");
+	return check_paths(a, &r->limits, err);
 }
 
 /* What is shown, as it is now: recorded, and looked at again when the run is over. */
@@ -247,15 +245,61 @@ static int read_contents(const struct config *c, struct analysis *a, struct err 
 	return r;
 }
 
+int run_resolve_granted(const struct config *config, struct analysis *analysis,
+			enum activation_how how, const struct plan_grant *grant,
+			struct resolved *ret, struct err *err)
+{
+	struct resolved r = { 0 };
+	int e = resolve(config, analysis, how, grant, &r, err);
+	if (e >= 0 && grant)
+		e = read_contents(config, analysis, err);
+	if (e < 0) {
+		resolved_release(&r);
+		return e;
+	}
+	*ret = r;
+	return 0;
+}
+
+int run_resolve_how(const struct config *config, struct analysis *analysis, enum activation_how how,
+		    struct resolved *ret, struct err *err)
+{
+	return run_resolve_granted(config, analysis, how, NULL, ret, err);
+}
+
+/* The caller's own wish; what cupel itself runs to find out how a runtime is does not come this way. */
+static int check_policy(const struct config *c, const struct analysis *a, struct err *err)
+{
+	if (!a->allow_drift || c->drift_allowed)
+		return 0;
+	return err_set(
+		err, ERR_CALLER, EPERM,
+		"allow_drift: runtimes that are not what they were are not run in here; the host's policy would "
+		"have to say 'policy: {allow_drift: true}' in its cupel.yaml");
+}
+
+/* What is wrong with the step that takes the outputs is said before anything runs. */
+static int look_at_step(const struct config *c, const struct analysis *a, const char *id,
+			enum activation_how how, struct err *err)
+{
+	CLEANUP_POST struct post post = POST_INIT;
+	return a->post_process ? post_resolve(c, a, id, how, &post, err) : 0;
+}
+
 int run_resolve(const struct config *config, struct analysis *analysis, struct resolved *ret,
 		struct err *err)
 {
 	struct resolved resolved = { 0 };
 	int r = check_policy(config, analysis, err);
+	/* Its real path is in plans. */
+	if (r >= 0 && (analysis->db_snapshot || analysis->post_process))
+		r = record_home(config->home, err);
 	if (r >= 0)
 		r = run_resolve_how(config, analysis, ACTIVATION_RUN, &resolved, err);
 	if (r >= 0)
 		r = read_contents(config, analysis, err);
+	if (r >= 0)
+		r = look_at_step(config, analysis, resolved.id, ACTIVATION_RUN, err);
 	if (r < 0)
 		resolved_release(&resolved);
 	else
@@ -268,4 +312,16 @@ int run_foresee(const struct config *config, struct analysis *analysis, struct r
 {
 	int r = check_policy(config, analysis, err);
 	return r < 0 ? r : run_resolve_how(config, analysis, ACTIVATION_KNOWN, ret, err);
+}
+
+int run_foresee_step(const struct config *config, const struct analysis *analysis, const char *id,
+		     json_t **ret, struct err *err)
+{
+	CLEANUP_POST struct post post = POST_INIT;
+	if (!analysis->post_process)
+		return 0;
+	int r = post_resolve(config, analysis, id, ACTIVATION_KNOWN, &post, err);
+	if (r >= 0)
+		*ret = post_json(&post);
+	return r;
 }

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "box/plan.h"
 #include "keeper/keeper.h"
 #include "runtime/chosen.h"
@@ -23,6 +24,9 @@ struct resolved {
 	struct limits limits;
 	struct plan plan;
 	enum keep keep;
+	bool has_uid; /* a step of the host's, as root: it runs as this user */
+	uid_t uid;
+	gid_t gid;
 };
 
 void resolved_release(struct resolved *r);
@@ -35,6 +39,11 @@ int run_resolve(const struct config *config, struct analysis *analysis, struct r
 /* The same, but nothing is run: where scripts have not been run yet, a warning of the plan says so. */
 int run_foresee(const struct config *config, struct analysis *analysis, struct resolved *ret,
 		struct err *err);
+
+/* The step that the outputs of `analysis` would be given to, for people and programs: its plan, whom it runs as, its database without a
+ * password. NULL if it names none. Owned by the caller. */
+int run_foresee_step(const struct config *config, const struct analysis *analysis, const char *id,
+		     json_t **ret, struct err *err);
 
 /* A run that this process started. Several may go on at once, each followed by its descriptor:
  *

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "health/gc.h"
 #include "keeper/record.h"
-#include "run/run.h"
+#include "run/post.h"
 #include "runtime/rootfs.h"
 
 #define VERDICT_MAX (1 << 20)
@@ -95,8 +95,18 @@ int run_start(const struct config *config, const struct analysis *analysis,
 		.host = &resolved->host,
 		.plan = &resolved->plan,
 		.keep = resolved->keep,
+		.has_uid = resolved->has_uid,
+		.uid = resolved->uid,
+		.gid = resolved->gid,
 		.report_fd = theirs,
 	};
+	struct post post;
+	struct keeper_after after;
+	if (analysis->post_process) {
+		post_after(config, analysis, resolved->id, &post, &after);
+		request.after =
+			&after; /* of use in the keeper only, which has a copy of all this */
+	}
 	struct running r = RUNNING_INIT;
 	r.config = config;
 	(void)snprintf(r.id, sizeof r.id, "%s", resolved->id);

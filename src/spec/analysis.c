@@ -69,6 +69,10 @@ void analysis_release(struct analysis *a)
 	free(a->runtime_origin);
 	free(a->profile);
 	free(a->rerun_of);
+	free(a->db_snapshot);
+	free(a->db_snapshot_origin);
+	free(a->post_process);
+	free(a->post_process_origin);
 	free(a->code_contents);
 	strv_release(&a->code);
 	strv_release(&a->args);

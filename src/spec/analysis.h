@@ -72,7 +72,13 @@ struct analysis {
 		command; /* argv instead of code; a string in the file becomes /bin/sh -c STRING */
 	struct input *inputs; /* owned */
 	size_t n_inputs;
-	struct output *outputs; /* owned; none said: all below out/, see analysis_complete */
+	char *db_snapshot; /* owned or NULL; an SQLite file of which it is shown a copy; real after resolution */
+	char *db_snapshot_origin; /* owned or NULL; "FILE:LINE:COLUMN" or the option, for messages */
+	char db_snapshot_sha256
+		[HASH_HEX]; /* what the copy has to be, for a run again; "": anything */
+	char *post_process; /* owned or NULL; the step of the configuration that its outputs are given to */
+	char *post_process_origin; /* owned or NULL */
+	struct output *outputs;    /* owned; none said: all below out/, see analysis_complete */
 	size_t n_outputs;
 	struct pairs env;
 	struct pairs labels;

@@ -139,6 +139,29 @@ static int take_inputs(struct reading *r, const json_t *value)
 	return json_is_array(value) ? 0 : mistyped(r, "inputs");
 }
 
+/* One that was never made has no digest: then there is nothing to compare with. */
+static int take_db_snapshot(struct reading *r, const json_t *value)
+{
+	const char *sha256 = json_string_value(json_object_get(value, "sha256"));
+	int e = take_text(r, json_object_get(value, "path"), "db_snapshot", &r->a->db_snapshot);
+	if (e >= 0 && (r->a->db_snapshot[0] != '/' || (sha256 && strlen(sha256) != HASH_HEX - 1)))
+		return mistyped(r, "db_snapshot");
+	if (e < 0)
+		return e;
+	free(r->a->db_snapshot_origin);
+	r->a->db_snapshot_origin = xstrdup(r->origin);
+	if (sha256)
+		memcpy(r->a->db_snapshot_sha256, sha256, HASH_HEX);
+	return 0;
+}
+
+static int take_post_process(struct reading *r, const json_t *value)
+{
+	free(r->a->post_process_origin);
+	r->a->post_process_origin = xstrdup(r->origin);
+	return take_text(r, value, "post_process", &r->a->post_process);
+}
+
 static int take_outputs(struct reading *r, const json_t *value)
 {
 	size_t i;
@@ -230,6 +253,8 @@ static const struct key keys[] = {
 	{ "labels", take_labels },
 	{ "inputs", take_inputs },
 	{ "outputs", take_outputs },
+	{ "db_snapshot", take_db_snapshot },
+	{ "post_process", take_post_process },
 	{ "network", take_network },
 	{ "keep", take_keep },
 	{ "warn_signal", take_warn_signal },

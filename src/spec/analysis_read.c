@@ -90,6 +90,38 @@ static int read_code(const struct document *d, const struct node *n, void *targe
 	return 0;
 }
 
+static char *place_of(const struct document *d, const struct node *n)
+{
+	return xasprintf("%s:%d:%d", document_file(d), n->line, n->column);
+}
+
+static int read_db_snapshot(const struct document *d, const struct node *n, void *target,
+			    struct err *err)
+{
+	struct reading *to = target;
+	int r = reading_path(d, n, to->base, &to->analysis.db_snapshot, err);
+
+	if (r >= 0)
+		to->analysis.db_snapshot_origin = place_of(d, n);
+	return r;
+}
+
+static int read_post_process(const struct document *d, const struct node *n, void *target,
+			     struct err *err)
+{
+	struct reading *to = target;
+	if (n->kind != NODE_SCALAR)
+		return node_error(
+			d, n, err,
+			"expected the name of a step; what a step is, is the host's to say: 'post_processes' in "
+			"/etc/cupel/cupel.yaml or in your own ~/.config/cupel/cupel.yaml");
+	int r = component_read(d, n, "step", &to->analysis.post_process, err);
+
+	if (r >= 0)
+		to->analysis.post_process_origin = place_of(d, n);
+	return r;
+}
+
 static int read_args(const struct document *d, const struct node *n, void *target, struct err *err)
 {
 	return node_strings(d, n, ANALYSIS_ARGS_MAX, &((struct reading *)target)->analysis.args,
@@ -189,7 +221,9 @@ static const struct key_row analysis_rows[] = {
 	{ "args", read_args },
 	{ "command", read_command },
 	{ "inputs", reading_inputs },
+	{ "db_snapshot", read_db_snapshot },
 	{ "outputs", reading_outputs },
+	{ "post_process", read_post_process },
 	{ "env", reading_env },
 	{ "limits", read_limits },
 	{ "network", read_network },

@@ -26,6 +26,9 @@ void config_release(struct config *c)
 	for (size_t i = 0; i < c->n_profiles; i++)
 		free(c->profiles[i].name);
 	free(c->profiles);
+	for (size_t i = 0; i < c->n_post_processes; i++)
+		post_process_release(&c->post_processes[i]);
+	free(c->post_processes);
 	free(c->work_root);
 	free(c->work_template);
 	free(c->default_runtime);

@@ -27,6 +27,22 @@ struct profile {
 	struct limits limits;
 };
 
+/* A step that outputs are given to before they count. It is trusted: only the host's and the user's own files declare one. */
+struct post_process {
+	char *name;   /* owned */
+	char *origin; /* owned; "FILE:LINE:COLUMN" */
+	char *script; /* owned or NULL: `command` says what to run */
+	struct strv args;
+	struct strv command;
+	char *runtime;         /* owned or NULL: base */
+	char *database;        /* owned; a URL, as dburl_parse takes it */
+	char *database_origin; /* owned */
+	char *user;            /* owned or NULL: that of the SQLite file, or one of the run's own */
+	struct pairs env;
+	struct limits limits;
+};
+void post_process_release(struct post_process *p);
+
 enum disk_mechanism { DISK_AUTO, DISK_IMAGE, DISK_WATCHED };
 enum cgroup_manager { CGROUP_AUTO, CGROUP_V1, CGROUP_V2, CGROUP_SYSTEMD };
 
@@ -61,7 +77,9 @@ struct config {
 	char *cgroup_parent; /* owned; "cupel": the group under which runs are made */
 	enum cgroup_manager cgroup_manager;
 	enum disk_mechanism disk;
-	char *ledger_url;            /* owned or NULL: SQLite, cupel.db in the home */
+	char *ledger_url;                    /* owned or NULL: SQLite, cupel.db in the home */
+	struct post_process *post_processes; /* owned */
+	size_t n_post_processes;
 	struct config_value *values; /* owned; in the order of the table of keys */
 	size_t n_values;
 };
@@ -85,6 +103,8 @@ int config_text(const char *path, enum config_source source, char **ret_text, si
 		struct err *err);
 
 int config_read(const struct config_where *where, struct config *ret, struct err *err);
+/* The step of that name, or NULL; borrowed. */
+const struct post_process *config_post_process(const struct config *c, const char *name);
 /* ledger.url for people's eyes: the default in words, and no password. Owned by the caller. */
 char *config_ledger_shown(const struct config *c);
 /* The working directory of a run: root + template with {id} replaced. Owned by the caller. */

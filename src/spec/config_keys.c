@@ -38,7 +38,7 @@ void config_list(struct config_layer *layer, const struct document *d, const str
 }
 
 /* A scalar that is one path component: the name of a thing. */
-static int name_check(const struct document *d, const struct node *n, const char *what,
+int config_name_check(const struct document *d, const struct node *n, const char *what,
 		      struct err *err)
 {
 	CLEANUP_FREE char *text = NULL;
@@ -54,7 +54,7 @@ static int name_check(const struct document *d, const struct node *n, const char
 }
 
 /* A path made absolute against the file's directory. */
-static int path_value(const struct document *d, const struct node *n, const char *base, char **ret,
+int config_path_value(const struct document *d, const struct node *n, const char *base, char **ret,
 		      struct err *err)
 {
 	CLEANUP_FREE char *text = NULL;
@@ -75,7 +75,7 @@ static int path_value(const struct document *d, const struct node *n, const char
 static int absolute_path(const struct document *d, const struct node *n, struct config_layer *layer,
 			 const char *key, char **owned, struct err *err)
 {
-	int r = path_value(d, n, NULL, owned, err);
+	int r = config_path_value(d, n, NULL, owned, err);
 
 	if (r < 0)
 		return r;
@@ -96,7 +96,7 @@ READER(read_project_root)
 	struct config_layer *layer = target;
 
 	config_say(layer, d, n, "project.root");
-	return path_value(d, n, layer->directory, &layer->project_root, err);
+	return config_path_value(d, n, layer->directory, &layer->project_root, err);
 }
 
 READER(read_project_data)
@@ -154,7 +154,7 @@ READER(read_profiles)
 				  "expected a map of profiles, such as {NAME: {time: 1h}}");
 	for (size_t i = 0; i < n->n; i++) {
 		struct limits limits = { 0 };
-		int r = name_check(d, n->keys[i], "name of a profile", err);
+		int r = config_name_check(d, n->keys[i], "name of a profile", err);
 		if (r < 0)
 			return r;
 		if (layer->config->n_profiles >= PROFILE_MAX)
@@ -177,7 +177,7 @@ READER(read_work_root)
 READER(read_work_template)
 {
 	struct config_layer *layer = target;
-	int r = name_check(d, n, "template", err);
+	int r = config_name_check(d, n, "template", err);
 
 	if (r < 0)
 		return r;
@@ -203,7 +203,7 @@ READER(read_work)
 READER(read_defaults_runtime)
 {
 	struct config_layer *layer = target;
-	int r = name_check(d, n, "name of a runtime", err);
+	int r = config_name_check(d, n, "name of a runtime", err);
 
 	if (r < 0)
 		return r;
@@ -213,7 +213,7 @@ READER(read_defaults_runtime)
 READER(read_defaults_profile)
 {
 	struct config_layer *layer = target;
-	int r = name_check(d, n, "name of a profile", err);
+	int r = config_name_check(d, n, "name of a profile", err);
 
 	if (r < 0)
 		return r;
@@ -279,6 +279,7 @@ static const struct key_row config_rows[] = {
 	{ "cgroup", config_read_cgroup },
 	{ "disk", config_read_disk },
 	{ "ledger", config_read_ledger },
+	{ "post_processes", config_read_post_processes },
 };
 
 static int not_a_projects(const struct document *d, const struct node *key, struct err *err)
@@ -294,8 +295,9 @@ static int not_a_projects(const struct document *d, const struct node *key, stru
  * into it. */
 static int host_keys_check(const struct document *d, const struct node *root, struct err *err)
 {
-	static const char *const host_keys[] = { "home",   "aggregate", "uids", "policy",
-						 "cgroup", "disk",      "work", "ledger" };
+	static const char *const host_keys[] = { "home",   "aggregate", "uids",
+						 "policy", "cgroup",    "disk",
+						 "work",   "ledger",    "post_processes" };
 
 	for (size_t i = 0; root && root->kind == NODE_MAP && i < root->n; i++) {
 		for (size_t k = 0; k < sizeof(host_keys) / sizeof(host_keys[0]); k++)

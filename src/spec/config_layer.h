@@ -50,6 +50,12 @@ int config_string(struct config_layer *layer, const struct document *d, const st
 void config_list(struct config_layer *layer, const struct document *d, const struct node *n,
 		 const char *key, struct strv *said, struct strv *owned);
 
+/* A scalar that is one path component; a path, made absolute against `base` (NULL: it has to be), replacing *ret. */
+int config_name_check(const struct document *d, const struct node *n, const char *what,
+		      struct err *err);
+int config_path_value(const struct document *d, const struct node *n, const char *base, char **ret,
+		      struct err *err);
+
 /* Rows of the host's policy. */
 int config_read_ceilings(const struct document *d, const struct node *n, void *target,
 			 struct err *err);
@@ -63,6 +69,8 @@ int config_read_cgroup(const struct document *d, const struct node *n, void *tar
 int config_read_disk(const struct document *d, const struct node *n, void *target, struct err *err);
 int config_read_ledger(const struct document *d, const struct node *n, void *target,
 		       struct err *err);
+int config_read_post_processes(const struct document *d, const struct node *n, void *target,
+			       struct err *err);
 
 extern const char *const cgroup_manager_names[];
 extern const char *const disk_mechanism_names[];

@@ -3,6 +3,7 @@
 
 #include "base/num.h"
 #include "spec/config_layer.h"
+#include "spec/dburl.h"
 #include "spec/show.h"
 
 int config_read_ceilings(const struct document *d, const struct node *n, void *target,
@@ -269,30 +270,8 @@ int config_read_ledger(const struct document *d, const struct node *n, void *tar
 	return map_read(d, n, ROWS(rows), target, err);
 }
 
-/* What may be a password: between "//USER:" and the last '@' before the path, and behind "password=" among the parameters. */
 char *config_ledger_shown(const struct config *c)
 {
-	CLEANUP_STR struct str shown = { 0 };
-
-	if (!c->ledger_url)
-		return xasprintf("sqlite:%s/cupel.db", c->home);
-	const char *start = strstr(c->ledger_url, "://");
-	const char *rest = start ? start + 3 : c->ledger_url;
-	const char *at = start ? memrchr(rest, '@', strcspn(rest, "/?")) : NULL;
-	const char *colon = at ? memchr(rest, ':', (size_t)(at - rest)) : NULL;
-	if (colon) {
-		str_add_n(&shown, c->ledger_url, (size_t)(colon - c->ledger_url));
-		str_add(&shown, ":***");
-		rest = at;
-	} else {
-		rest = c->ledger_url;
-	}
-	for (const char *secret; (secret = strcasestr(rest, "password="));) {
-		str_add_n(&shown, rest, (size_t)(secret - rest) + strlen("password="));
-		str_add(&shown, "***");
-		rest = secret + strlen("password=");
-		rest += strcspn(rest, "&");
-	}
-	str_add(&shown, rest);
-	return str_take(&shown);
+	return c->ledger_url ? dburl_shown(c->ledger_url)
+			     : xasprintf("sqlite:%s/cupel.db", c->home);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "spec/config_layer.h"
+#include "spec/dburl.h"
 
 const char *const cgroup_manager_names[] = {
 	[CGROUP_AUTO] = "auto", [CGROUP_V1] = "v1", [CGROUP_V2] = "v2", [CGROUP_SYSTEMD] = "systemd"
@@ -104,6 +105,37 @@ static void list_protect(struct listing *to)
 	}
 }
 
+static void list_step(struct listing *to, const struct post_process *p)
+{
+	CLEANUP_STR struct str command = { 0 };
+	CLEANUP_FREE char *url = dburl_shown(p->database);
+	CLEANUP_FREE char *limits = xasprintf("post_processes.%s.limits", p->name);
+	for (size_t i = 0; i < p->command.n; i++)
+		str_addf(&command, "%s%s", i ? " " : "", p->command.v[i]);
+	const struct {
+		const char *key, *text;
+	} rows[] = { { p->script ? "script" : "command",
+		       p->script ? p->script : str_text(&command) },
+		     { "runtime", p->runtime ? p->runtime : "base" },
+		     { "database", url },
+		     { "user", p->user ? p->user : "the database's" } };
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		CLEANUP_FREE char *key = xasprintf("post_processes.%s.%s", p->name, rows[i].key);
+		add(to->config, key, rows[i].text, p->origin);
+	}
+	list_limits(to, limits, &p->limits);
+}
+
+static void list_post_processes(struct listing *to)
+{
+	const struct config *c = to->config;
+
+	if (c->n_post_processes == 0)
+		list_text(to, "post_processes", NULL);
+	for (size_t i = 0; i < c->n_post_processes; i++)
+		list_step(to, &c->post_processes[i]);
+}
+
 void config_values_fill(struct config *c, const struct pairs *origins)
 {
 	struct listing to = { .config = c, .origins = origins };
@@ -133,4 +165,5 @@ void config_values_fill(struct config *c, const struct pairs *origins)
 	list_text(&to, "disk.mechanism", disk_mechanism_names[c->disk]);
 	CLEANUP_FREE char *url = config_ledger_shown(c);
 	list_text(&to, "ledger.url", url);
+	list_post_processes(&to);
 }

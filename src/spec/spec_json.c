@@ -95,6 +95,10 @@ json_t *analysis_json(const struct analysis *a)
 	if (a->command.n)
 		json_object_set_new(o, "command", strv_json(&a->command));
 	json_object_set_new(o, "inputs", inputs_json(a));
+	if (a->db_snapshot) /* its digest is known when it is made: keeper/prepare.c */
+		json_object_set_new(o, "db_snapshot",
+				    json_pack("{s:o}", "path", json_text(a->db_snapshot)));
+	set_text(o, "post_process", a->post_process);
 	json_object_set_new(o, "outputs", outputs_json(a));
 	json_object_set_new(o, "env", pairs_json(&a->env));
 	json_object_set_new(o, "labels", pairs_json(&a->labels));

@@ -5,8 +5,9 @@
 #include "base/path.h"
 #include "view/crate_parts.h"
 
-#define RUNTIME_ID "#runtime"
-#define PROGRAM_ID "#program"
+#define RUNTIME_ID  "#runtime"
+#define PROGRAM_ID  "#program"
+#define SNAPSHOT_ID "#db-snapshot"
 
 static void add_ref(json_t *entity, const char *key, const char *id)
 {
@@ -139,9 +140,26 @@ static void add_inputs(struct crate *c)
 	}
 }
 
+/* A copy that was shown and is no more: the file it was made of has gone on since. */
+static void add_snapshot(struct crate *c)
+{
+	const json_t *snapshot = json_object_get(c->d->analysis, "db_snapshot");
+	const char *sha256 = dossier_text(snapshot, "sha256");
+	if (!sha256[0])
+		return;
+	CLEANUP_FREE char *name = xasprintf("snapshot of %s", dossier_text(snapshot, "path"));
+	CLEANUP_FREE char *identifier = xasprintf("sha256:%s", sha256);
+	json_t *e = crate_entity(c, SNAPSHOT_ID, "CreativeWork");
+	crate_set(e, "name", name);
+	crate_set(e, "identifier", identifier);
+	crate_set(e, "encodingFormat", "application/vnd.sqlite3");
+	add_ref(c->action, "object", SNAPSHOT_ID);
+}
+
 void crate_tools(struct crate *c)
 {
 	add_runtime(c);
 	add_code(c);
 	add_inputs(c);
+	add_snapshot(c);
 }

@@ -78,6 +78,19 @@ static void add_exit(struct crate *c)
 	}
 }
 
+/* What became of the step that the outputs were given to. */
+static void add_post_process(struct crate *c)
+{
+	const json_t *step = json_object_get(c->d->verdict, "post_process");
+	if (!step)
+		return;
+	CLEANUP_FREE char *text = xasprintf("%s: %s, in run %s", dossier_text(step, "step"),
+					    dossier_text(step, "cause"), dossier_text(step, "run"));
+	crate_add_value(c, c->action, "exitInfo",
+			&(struct crate_value){ "#post-process", "post_process", "postProcess", NULL,
+					       text });
+}
+
 static void add_usage(struct crate *c)
 {
 	static const struct {
@@ -114,6 +127,7 @@ void crate_values(struct crate *c)
 	add_limits(c);
 	add_environment(c);
 	add_exit(c);
+	add_post_process(c);
 	add_usage(c);
 	crate_set(c->action, "missingLayers", dossier_text(c->d->verdict, "missing_layers"));
 }

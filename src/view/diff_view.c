@@ -128,13 +128,16 @@ static json_t *inputs_of(const struct side *s)
 		CLEANUP_FREE char *name = xasprintf("data/%s", said ? said : "");
 		add_contents(flat, name, one);
 	}
+	if (json_object_get(s->analysis, "db_snapshot"))
+		add_contents(flat, "db_snapshot", json_object_get(s->analysis, "db_snapshot"));
 	return flat;
 }
 
 static json_t *verdict_of(const struct side *s)
 {
-	static const char *const parts[] = { "cause",  "exit_status",    "exit_code",
-					     "signal", "missing_layers", "input_changed" };
+	static const char *const parts[] = { "cause",       "exit_status",    "exit_code",
+					     "signal",      "missing_layers", "input_changed",
+					     "post_process" };
 	json_t *flat = json_object();
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		flatten(flat, parts[i], json_object_get(s->verdict, parts[i]));

@@ -39,6 +39,8 @@ static void print_step(const struct step *s)
 	if (s->kind == STEP_FILE)
 		printf("  %-7s %s (made, %zu bytes)\n", kind, target,
 		       s->source ? strlen(s->source) : 0);
+	else if (s->kind == STEP_SOCKET)
+		printf("  %-7s %s from %s\n", kind, target, source);
 	else if (s->kind == STEP_TMPFS)
 		printf("  %-7s %s (%llu KiB, counted as memory)\n", kind, target,
 		       (unsigned long long)(s->size_bytes >> 10));
@@ -100,4 +102,25 @@ void plan_print(const struct analysis *analysis, const struct runtime *runtime,
 			   analysis->outputs[i].required ? " (required)\n" : "\n");
 	print_list("environment", &plan->env);
 	print_list("warnings", &plan->warnings);
+}
+
+void plan_print_step(const json_t *step)
+{
+	static const char *const rows[] = { "run", "origin", "runtime", "database" };
+	size_t i;
+	json_t *word;
+	if (!step)
+		return;
+	print_word("\npost_process ", json_string_value(json_object_get(step, "step")), "\n");
+	for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+		printf("  %-9s", rows[k]);
+		print_word("", json_string_value(json_object_get(step, rows[k])), "\n");
+	}
+	if (json_is_integer(json_object_get(step, "uid")))
+		printf("  %-9s%lld\n", "uid",
+		       (long long)json_integer_value(json_object_get(step, "uid")));
+	printf("  command  ");
+	json_array_foreach(json_object_get(json_object_get(step, "plan"), "argv"), i, word)
+		print_word(i ? " " : "", json_string_value(word), "");
+	printf("\n");
 }

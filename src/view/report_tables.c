@@ -172,6 +172,30 @@ static void add_inputs(const struct dossier *d, struct str *s)
 	str_add(s, "</td></tr>\n");
 }
 
+static void add_snapshot(const struct dossier *d, struct str *s)
+{
+	const json_t *snapshot = json_object_get(d->analysis, "db_snapshot");
+	if (!snapshot)
+		return;
+	str_add(s, "<tr><th scope=\"row\">snapshot of</th><td>");
+	html_add(s, dossier_text(snapshot, "path"));
+	str_add(s, " <code class=\"soft\">");
+	html_addf(s, "%.16s", dossier_text(snapshot, "sha256"));
+	str_add(s, "</code></td></tr>\n");
+}
+
+/* What became of the step that the outputs were given to. */
+static void add_post_process(const struct dossier *d, struct str *s)
+{
+	const json_t *step = json_object_get(d->verdict, "post_process");
+	if (!step)
+		return;
+	str_add(s, "<tr><th scope=\"row\">post_process</th><td>");
+	html_addf(s, "%s: %s, in run %s", dossier_text(step, "step"), dossier_text(step, "cause"),
+		  dossier_text(step, "run"));
+	str_add(s, "</td></tr>\n");
+}
+
 static void add_labels(const struct dossier *d, struct str *s)
 {
 	const char *key;
@@ -215,6 +239,8 @@ void report_facts(const struct dossier *d, struct str *s)
 	str_add(s, "<section>\n<h2>What was run</h2>\n<table>\n");
 	add_command(d, s);
 	add_inputs(d, s);
+	add_snapshot(d, s);
+	add_post_process(d, s);
 	add_row(s, "quest", dossier_text(d->analysis, "quest"));
 	add_labels(d, s);
 	add_row(s, "runtime", r ? runtime : "");

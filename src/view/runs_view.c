@@ -52,12 +52,12 @@ static void copy_keys(json_t *to, const json_t *from, const char *const *keys, s
 
 int run_json(const struct config *c, const char *id, json_t **ret, struct err *err)
 {
-	static const char *const of_verdict[] = { "cause",          "exit_status",      "exit_code",
-						  "signal",         "accepted",         "started",
-						  "ended",          "completion_notes", "usage",
-						  "missing_layers", "input_changed" };
-	static const char *const of_analysis[] = { "name",    "quest", "labels",  "runtime",
-						   "command", "code",  "rerun_of" };
+	static const char *const of_verdict[] = { "cause",  "exit_status",      "exit_code",
+						  "signal", "accepted",         "started",
+						  "ended",  "completion_notes", "post_process",
+						  "usage",  "missing_layers",   "input_changed" };
+	static const char *const of_analysis[] = { "name",    "quest", "labels",   "runtime",
+						   "command", "code",  "rerun_of", "db_snapshot" };
 	CLEANUP_FREE char *directory = xasprintf("%s/runs/%s", c->home, id);
 	CLEANUP_JSON json_t *verdict = NULL;
 	CLEANUP_JSON json_t *analysis = NULL;
@@ -132,6 +132,22 @@ static void print_runtime(const json_t *runtime)
 		       text_of(runtime, "rule", "?"), *why ? ": " : "", why);
 }
 
+static void print_database(const json_t *run)
+{
+	const json_t *step = json_object_get(run, "post_process");
+	const json_t *snapshot = json_object_get(run, "db_snapshot");
+	if (snapshot) {
+		CLEANUP_FREE char *path = str_visible(text_of(snapshot, "path", "?"));
+		printf("snapshot %s, SHA-256 %.12s\n", path,
+		       text_of(snapshot, "sha256", "unknown"));
+	}
+	if (!step)
+		return;
+	CLEANUP_FREE char *name = str_visible(text_of(step, "step", "?"));
+	printf("post     %s: %s (run %s)\n", name, text_of(step, "cause", "?"),
+	       text_of(step, "run", "none"));
+}
+
 int run_print(const struct config *c, const char *id, struct err *err)
 {
 	static const char *const files[] = { "analysis.json", "plan.json",    "receipt.json",
@@ -152,6 +168,7 @@ int run_print(const struct config *c, const char *id, struct err *err)
 		       (long long)json_integer_value(json_object_get(run, "exit_status")),
 		       text_of(run, "completion_notes", ""), text_of(run, "started", "-"),
 		       text_of(run, "ended", "-"));
+	print_database(run);
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		CLEANUP_FREE char *path = path_join(directory, files[i]);
 		if (access(path, F_OK) < 0)

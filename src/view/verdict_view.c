@@ -59,7 +59,8 @@ int verdict_print_failure(const char *run_dir, struct err *err)
 		return r;
 	const char *cause = json_string_value(json_object_get(verdict, "cause"));
 	const char *notes = json_string_value(json_object_get(verdict, "completion_notes"));
-	if (cause && (str_eq(cause, "setup") || str_eq(cause, "runtime-broken")))
+	if (cause && (str_eq(cause, "setup") || str_eq(cause, "input-changed") ||
+		      str_eq(cause, "runtime-broken")))
 		fprintf(stderr, "cupel: %s\n", notes ? notes : "");
 	return 0;
 }

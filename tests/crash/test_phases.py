@@ -25,9 +25,10 @@ def disk_for(phase):
 
 
 def own(phases):
-    """Without those of the process that delivers to the ledger, which the run is followed by: they
-    have tests of their own (test_ledger_faults.py)."""
-    return [phase for phase in phases if not phase.startswith("ledger-")]
+    """Without those of the process that delivers to the ledger, which the run is followed by, and
+    of what a plain run does not ask for: they have tests of their own (test_ledger_faults.py,
+    test_post_faults.py)."""
+    return [phase for phase in phases if not phase.startswith(("ledger-", "snapshot-", "after-"))]
 
 
 @pytest.fixture(scope="module")

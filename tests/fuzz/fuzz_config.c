@@ -7,6 +7,7 @@
 
 #include "base/path.h"
 #include "spec/config.h"
+#include "spec/dburl.h"
 
 struct places {
 	char project[256]; /* a folder with data/ */
@@ -48,11 +49,27 @@ static void check_project(const struct places *p, const struct config *c)
 	CHECK(str_eq(c->work_root, "/tmp") && str_eq(c->work_template, "scidex-analysis-{id}"));
 	CHECK(str_eq(c->cgroup_parent, "cupel") && c->cgroup_manager == CGROUP_AUTO);
 	CHECK(c->disk == DISK_AUTO && !c->network_host_allowed && c->allow_missing.n == 0);
+	CHECK(c->n_post_processes == 0);
 	CHECK(c->uid_first == 1900000000 && c->uid_count == 65536 && c->env_pass.n == 3);
 	for (int id = 0; id < LIMIT_COUNT_; id++)
 		CHECK(!c->aggregate.at[id].value || str_eq(c->aggregate.at[id].origin, "built-in"));
 	CHECK(!c->project_data || path_within(c->project_data, p->project));
 	CHECK(!c->project_docs || path_within(c->project_docs, p->project));
+}
+
+/* What a step is told of its database has no password, and is the same database. */
+static void check_step(const struct post_process *p)
+{
+	CLEANUP_DBURL struct dburl url = { 0 }, again = { 0 };
+
+	CHECK(!p->script != !p->command.n && p->name && p->origin && p->database_origin);
+	CHECK(dburl_parse(p->database, &url, NULL) >= 0);
+	CLEANUP_FREE char *inside = dburl_inside(&url, "/run/cupel/database");
+	CLEANUP_FREE char *shown = dburl_shown(p->database);
+	CHECK(shown && dburl_parse(inside, &again, NULL) >= 0 && url.kind == again.kind);
+	if (url.kind == DB_POSTGRES)
+		CHECK(!again.password && str_eq(again.user, url.user) &&
+		      str_eq(again.name, url.name));
 }
 
 static void check_any(const struct config *c)
@@ -71,6 +88,8 @@ static void check_any(const struct config *c)
 		CHECK(c->protect.v[i][0] == '/');
 	for (size_t i = 0; i < c->n_values; i++)
 		CHECK(c->values[i].key && c->values[i].text && c->values[i].origin);
+	for (size_t i = 0; i < c->n_post_processes; i++)
+		check_step(&c->post_processes[i]);
 	if (!fuzz_accepted(config_limits(c, NULL, &nothing, &limits, &err), &err))
 		return;
 	for (int id = 0; id < LIMIT_COUNT_; id++)

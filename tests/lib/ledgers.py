@@ -27,7 +27,9 @@ HAND_MADE = (
 class Server:
     """A PostgreSQL cluster in a temporary directory, as the user postgres, gone afterwards."""
 
-    def __init__(self):
+    def __init__(self, *options, rules=""):
+        """`options` are the server's, `rules` lines of pg_hba.conf before all others."""
+        self.options = options
         self.account = pwd.getpwnam("postgres")
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="cupel-ledger-"))
         os.chown(self.base, self.account.pw_uid, self.account.pw_gid)
@@ -43,6 +45,8 @@ class Server:
             preexec_fn=self._become,
             timeout=300 * lib.SLOW,
         )
+        hba = self.base / "data/pg_hba.conf"
+        hba.write_text(rules + hba.read_text(encoding="utf-8"), encoding="utf-8")
         self.up()
 
     def _become(self):
@@ -56,7 +60,8 @@ class Server:
         with open(self.base / "log", "ab") as log:
             self.process = subprocess.Popen(
                 [BIN / "postgres", "-D", self.base / "data", "-c", "listen_addresses="]
-                + ["-c", f"unix_socket_directories={self.base}", "-c", "shared_buffers=16MB"],
+                + ["-c", f"unix_socket_directories={self.base}", "-c", "shared_buffers=16MB"]
+                + list(self.options),
                 stdout=log,
                 stderr=log,
                 cwd="/",

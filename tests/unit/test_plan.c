@@ -545,6 +545,70 @@ static void json_has_every_part(void **state)
 		assert_non_null(step_kind_name((enum step_kind)kind));
 }
 
+static const struct step *placed(const struct plan *p, const char *target)
+{
+	for (size_t i = 0; i < p->n_steps; i++)
+		if (str_eq(p->steps[i].target, target))
+			return &p->steps[i];
+	return NULL;
+}
+
+static void a_snapshot_is_shown_read_only(void **state)
+{
+	struct scene *s = *state;
+	s->analysis.db_snapshot = xstrdup("/srv/platform.db");
+	s->analysis.db_snapshot_origin = xstrdup("a.yaml:1:2");
+	s->request.snapshot = "/var/lib/cupel/runs/r1/copy";
+	const struct plan *p = make(s);
+	const struct step *shown = placed(p, "/run/cupel/snapshot.db");
+	assert_non_null(shown);
+	assert_string_equal(shown->source, "/var/lib/cupel/runs/r1/copy");
+	assert_false(shown->writable);
+	assert_true(strv_has(&p->env, "CUPEL_DB_PATH=/run/cupel/snapshot.db"));
+	free(s->analysis.db_snapshot);
+	s->analysis.db_snapshot = xstrdup("/srv/papers/x.db");
+	refused(s, EPERM, ERR_CALLER, "/srv/papers");
+}
+
+/* A step of the host's has outputs, its database, and nothing of a project; its secret is in no record. */
+static void a_step_is_granted_its_database(void **state)
+{
+	struct scene *s = *state;
+	CLEANUP_STRV struct strv others = { 0 };
+	strv_add(&others, "other.txt");
+	struct plan_grant grant = { .run_id = "parent",
+				    .outputs = "/var/lib/cupel/runs/parent/outputs",
+				    .database_dir = "/srv/db",
+				    .others = &others,
+				    .url = "sqlite:/run/cupel/database/p.db" };
+	s->config.project_data = xstrdup("/project/data");
+	s->request.grant = &grant;
+	const struct plan *p = make(s);
+	assert_true(placed(p, "/run/cupel/database")->writable);
+	assert_false(placed(p, "/run/cupel/outputs")->writable);
+	assert_int_equal(placed(p, "/run/cupel/database/other.txt")->kind, STEP_MASK);
+	assert_null(placed(p, WORK "/data"));
+	assert_true(strv_has(&p->env, "CUPEL_RUN_ID=parent"));
+	assert_true(strv_has(&p->env, "CUPEL_DATABASE_URL=sqlite:/run/cupel/database/p.db"));
+	grant = (struct plan_grant){ .run_id = "parent",
+				     .socket = "/run/pg/.s.PGSQL.7",
+				     .socket_name = ".s.PGSQL.7",
+				     .pgpass = "a-secret-word",
+				     .url = "postgresql://u@/d" };
+	p = make(s);
+	assert_int_equal(placed(p, "/run/cupel/database/.s.PGSQL.7")->kind, STEP_SOCKET);
+	assert_int_equal(placed(p, "/run/cupel/pgpass")->mode, 0400);
+	assert_int_equal(placed(p, "/run/cupel/outputs")->kind, STEP_DIR);
+	CLEANUP_JSON json_t *json = plan_json(p);
+	CLEANUP_FREE char *text = json_dumps(json, 0);
+	assert_null(strstr(text, "a-secret-word"));
+	assert_non_null(strstr(text, "/run/cupel/pgpass"));
+	s->request.grant = NULL; /* an analysis has none of it */
+	p = make(s);
+	assert_null(placed(p, "/run/cupel/database"));
+	assert_non_null(placed(p, WORK "/data"));
+}
+
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -569,6 +633,8 @@ int main(void)
 		ROW(work_directories_stand_clear_of_the_boxs_own),
 		ROW(the_script_is_called_as_it_is_seen_inside),
 		ROW(json_has_every_part),
+		ROW(a_snapshot_is_shown_read_only),
+		ROW(a_step_is_granted_its_database),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

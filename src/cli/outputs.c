@@ -139,6 +139,10 @@ static int main_outputs(const struct command *self, int argc, char **argv)
 	if (gc_sweep(&c, &report, &ignored) < 0)
 		log_warning("%s", ignored.text);
 	r = run_json(&c, args.id, &run, &err);
+	if (r >= 0 && !str_eq(json_string_value(json_object_get(run, "state")), "ended"))
+		r = err_set(&err, ERR_CALLER, EBUSY,
+			    "the run '%s' has not ended: nothing vouches for its outputs yet",
+			    args.id);
 	if (r < 0)
 		return cli_fail(&err);
 	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", c.home, args.id);

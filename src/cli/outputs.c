@@ -64,8 +64,9 @@ static int copy_all(const struct fetch *f, const json_t *files, const char *to, 
 	json_t *file;
 	CLEANUP_FREE char *cwd = path_cwd();
 	CLEANUP_FREE char *place = cwd && *to ? path_normal(cwd, to) : NULL;
-	int r = place ? fs_make_dirs(place, 0755, err)
-		      : err_caller(err, "'%.200s' is no place for a directory", to);
+	if (!place)
+		return err_caller(err, "'%.200s' is no place for a directory", to);
+	int r = fs_make_dirs(place, 0755, err);
 	if (r < 0)
 		return r;
 	CLEANUP_FD int dest_fd = open(place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -138,6 +139,10 @@ static int main_outputs(const struct command *self, int argc, char **argv)
 	if (gc_sweep(&c, &report, &ignored) < 0)
 		log_warning("%s", ignored.text);
 	r = run_json(&c, args.id, &run, &err);
+	if (r >= 0 && !str_eq(json_string_value(json_object_get(run, "state")), "ended"))
+		r = err_set(&err, ERR_CALLER, EBUSY,
+			    "the run '%s' has not ended: nothing vouches for its outputs yet",
+			    args.id);
 	if (r < 0)
 		return cli_fail(&err);
 	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", c.home, args.id);

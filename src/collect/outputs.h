@@ -45,8 +45,9 @@ struct manifest {
 	bool over_cap; /* a cap was passed: what was taken before it is listed and committed all the same, nothing after it was looked at */
 };
 #define OUTPUT_REFUSED_MAX 100
-#define OUTPUT_DEPTH_MAX   128  /* directories below the working directory */
-#define OUTPUT_PATH_MAX    4095 /* bytes of a relative path */
+#define OUTPUT_DEPTH_MAX   128 /* directories below the working directory */
+#define OUTPUT_PATH_MAX                                                                            \
+	4087 /* bytes of a relative path: with "outputs/" before it, it is still one */
 /* Names looked at in all: links cost no inode, so a directory of them has no other bound. */
 #define OUTPUT_ENTRIES_MAX 4000000
 /* Bytes of their paths in outputs.json: names cost an analysis nothing, but whoever lists them memory. */

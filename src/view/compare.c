@@ -225,4 +225,8 @@ void compare_print(const json_t *comparison, const char *a, const char *b)
 		printf("  %s: %s%s%s\n", path, json_string_value(json_object_get(one, "what")),
 		       detail ? ": " : "", detail ? detail : "");
 	}
+	json_int_t all = json_integer_value(json_object_get(comparison, "near")) +
+			 json_integer_value(json_object_get(comparison, "different"));
+	if (all > (json_int_t)i)
+		printf("  and %lld more\n", (long long)all - (long long)i);
 }

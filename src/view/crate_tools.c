@@ -105,7 +105,7 @@ static void add_code(struct crate *c)
 		const char *path = json_is_string(entry) ? json_string_value(entry)
 							 : dossier_text(entry, "path");
 		CLEANUP_FREE char *id = host_file_id(c, path);
-		json_t *e = add_host_file(c, path, entry);
+		json_t *e = add_host_file(c, path, dossier_code(c->d, i));
 		json_object_set_new(e, "@type", json_pack("[s,s]", "File", "SoftwareSourceCode"));
 		if (i == 0) {
 			json_object_set_new(e, "softwareRequirements", crate_ref(RUNTIME_ID));
@@ -132,10 +132,10 @@ static void add_inputs(struct crate *c)
 		const char *path = dossier_text(entry, "path");
 		CLEANUP_FREE char *id = host_file_id(c, path);
 		json_t *e = add_host_file(c, path, entry);
-		if (json_object_get(entry, "size"))
+		if (json_object_get(entry, "bytes"))
 			json_object_set_new(e, "contentSize",
 					    json_sprintf("%llu", (unsigned long long)dossier_number(
-									 entry, "size")));
+									 entry, "bytes")));
 		add_ref(c->action, "object", id);
 	}
 }

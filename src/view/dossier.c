@@ -108,6 +108,11 @@ uint64_t dossier_number(const json_t *o, const char *key)
 	return value < 0 ? 0 : (uint64_t)value;
 }
 
+const json_t *dossier_code(const struct dossier *d, size_t at)
+{
+	return json_array_get(json_object_get(d->analysis, "code_contents"), at);
+}
+
 static const char *event_time(const struct dossier *d, size_t at)
 {
 	return dossier_text(json_array_get(d->events, at), "time");

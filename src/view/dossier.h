@@ -31,6 +31,8 @@ void dossier_release(struct dossier *d);
 /* Texts and numbers of JSON that may lack them. Borrowed. */
 const char *dossier_text(const json_t *o, const char *key);
 uint64_t dossier_number(const json_t *o, const char *key);
+/* What is recorded of the code file of that number; NULL if nothing is. */
+const json_t *dossier_code(const struct dossier *d, size_t at);
 /* RFC 3339 in UTC: when it was accepted, started and ended, as far as anything tells; "" otherwise. Borrowed. */
 const char *dossier_began(const struct dossier *d);
 const char *dossier_ended(const struct dossier *d);

@@ -154,7 +154,8 @@ static void gather_code(const struct dossier *d, struct crate_files *files)
 	{
 		const char *source = json_is_string(entry) ? json_string_value(entry)
 							   : dossier_text(entry, "path");
-		struct wanted w = { CRATE_CODE, "code", path_base(source), source, entry };
+		struct wanted w = { CRATE_CODE, "code", path_base(source), source,
+				    dossier_code(d, i) };
 		gather_source(d, &w, files);
 	}
 }

@@ -2,6 +2,7 @@
 while another one of the run dies or it is sent a signal. The names come from the build itself."""
 
 import itertools
+import os
 import signal
 
 import pytest
@@ -151,3 +152,17 @@ def test_a_signal_to_the_keeper(faulty, ways):
 
     seen = at_each_phase(faulty, ways, act, {"cancelled", "ok"})
     assert seen.count("cancelled") > len(seen) / 4, seen
+
+
+def test_outputs_are_given_out_with_the_verdict(faulty):
+    """They are listed before it, and may still be set aside."""
+    call = faulty.caller.call
+    process, run_id = faulty.start("pause:outputs-listed")
+    with process:
+        keeper = faulty.stopped(process)
+        assert keeper and (faulty.caller.run_dir(run_id) / "outputs.json").exists()
+        status, out, err = call(faulty.caller.binary, "outputs", run_id, "out/x")
+        assert (status, out) == (2, "") and "has not ended" in err
+        os.kill(keeper, signal.SIGCONT)
+        process.communicate(timeout=60 * lib.SLOW)
+    assert call(faulty.caller.binary, "outputs", run_id, "out/x") == (0, "x\n", "")

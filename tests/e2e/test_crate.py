@@ -1,6 +1,7 @@
 """A run as an RO-Crate: what is in it is what was recorded, and it is what its profile asks for."""
 
 import copy
+import hashlib
 import json
 import os
 import signal
@@ -144,11 +145,25 @@ def test_inputs_are_in_it_if_asked_for(cupel, script):
 
 def test_code_that_was_changed_since_is_named_but_not_in_it(cupel, script):
     run_id, code, _ = script
+    ran = hashlib.sha256(code.read_bytes()).hexdigest()
     code.write_text("print('another')\n")
     crate = metadata(cupel, run_id)
     assert rocrate.check(crate) == []
     assert action(crate)["instrument"] == {"@id": f"file://{code}"}
     assert "code/count.py" not in {e["@id"] for e in crate["@graph"]}
+    assert entity(crate, f"file://{code}")["sha256"] == ran, "what was run, not what is there now"
+
+
+def test_code_with_the_same_content_is_the_code_that_was_run(cupel, script):
+    """Whatever its times say: a clock may have been set back, and a file written anew."""
+    run_id, code, data = script
+    text = code.read_text()
+    code.unlink()
+    code.write_text(text)
+    cupel.own(code)
+    crate = metadata(cupel, run_id)
+    assert action(crate)["instrument"] == {"@id": "code/count.py"}
+    assert entity(crate, f"file://{data}".replace(" ", "%20"))["contentSize"] == "8"
 
 
 def test_a_zip_file_is_the_same_crate(cupel):

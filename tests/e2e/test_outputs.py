@@ -358,6 +358,27 @@ def test_a_name_is_shown_in_the_order_it_has(cupel):
     assert "\u202e" not in out and "out/photo???gnp.exe" in out
 
 
+def test_the_longest_path_that_is_taken_can_be_given_out(cupel):
+    """One that no system call takes behind outputs/ would be lost to everybody."""
+    script = """import os
+os.chdir("out")
+for i in range(15):
+    os.mkdir("d" * 255), os.chdir("d" * 255)
+for length in range(4080, 4097):
+    try: open("f" * (length - 4 - 15 * 256), "w").close()
+    except OSError: pass
+"""
+    result = cupel.run("--", "/usr/bin/python3", "-c", script)
+    taken = [len(path) for path in files(result)]
+    assert result.cause == "ok" and taken == list(range(4080, 4088)), taken
+    assert {one["reason"] for one in result.outputs["refused"]} == {"path too long"}
+    name = result.run_dir.name
+    assert call(cupel, "outputs", name, max(files(result)))[:2] == (0, "")
+    assert call(cupel, "audit", "verify", "--outputs", name)[0] == 0
+    assert call(cupel, "export", name, "--to", cupel.dir / f"long-{name}")[0] == 0
+    shutil.rmtree(cupel.dir / f"long-{name}")
+
+
 def test_fetching_goes_through_no_link(cupel):
     result = cupel.run("--", "sh", "-c", "mkdir out/d; echo a > out/d/a")
     dest, elsewhere = cupel.dir / f"d-{cupel.new_id()}", cupel.dir / f"e-{cupel.new_id()}"

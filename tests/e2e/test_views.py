@@ -275,3 +275,11 @@ def test_diff_of_equal_runs(cupel):
     assert "1 the same, 0 different" in ask(cupel, "diff", a, b)
     assert cupel.call(cupel.binary, "diff", a, "no-such")[0] == 2
     assert cupel.call(cupel.binary, "diff", a)[0] == 2
+
+
+def test_diff_of_very_many_outputs(cupel):
+    script = "i=0; while [ $i -lt 1200 ]; do echo $CUPEL_RUN_ID > out/$i; i=$((i + 1)); done"
+    a, b = (cupel.run("--", "sh", "-c", script).run_dir.name for _ in range(2))
+    status, out, _ = cupel.call(cupel.binary, "diff", a, b)
+    assert status == 1 and "0 the same, 1200 different" in out
+    assert out.count(": differs: ") == 1000 and "\n  and 200 more\n" in out

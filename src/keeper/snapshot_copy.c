@@ -144,14 +144,16 @@ static int copy(struct copier *c, struct err *err)
 
 int snapshot_copy(const char *path, int out_fd, uint64_t room, struct err *err)
 {
-	struct copier c = { .path = path, .room = room };
-	c.bytes = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, out_fd, 0);
-	if (c.bytes == MAP_FAILED)
+	CLEANUP_FREE struct copier *c = xcalloc(1, sizeof *c);
+	c->path = path;
+	c->room = room;
+	c->bytes = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, out_fd, 0);
+	if (c->bytes == MAP_FAILED)
 		return err_errno(err, "map the copy of %s", path);
-	int r = copy(&c, err);
-	if (c.from)
-		(void)c.close_v2(c.from);
-	if (r >= 0 && ftruncate(out_fd, (off_t)c.copied) < 0)
+	int r = copy(c, err);
+	if (c->from)
+		(void)c->close_v2(c->from);
+	if (r >= 0 && ftruncate(out_fd, (off_t)c->copied) < 0)
 		return err_errno(err, "cut the copy of %s to its size", path);
 	return r; /* memory and library go with the process */
 }

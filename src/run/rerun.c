@@ -31,6 +31,14 @@ static int read_record(const struct config *config, const char *id, struct rerun
 		return err_set(err, ERR_CALLER, EBUSY,
 			       "the run '%s' has not ended: it has no verdict yet", id);
 	int e = json_read_file(dir_fd, "analysis.json", RECORD_MAX, &r->record, err);
+	const json_t *labels = json_object_get(r->record, "labels");
+	const char *parent = json_string_value(json_object_get(labels, "post_process_of"));
+	if (e >= 0 && parent &&
+	    str_eq(json_string_value(json_object_get(labels, "cupel")), "post_process"))
+		return err_caller(
+			err,
+			"the run '%s' is the step that took the outputs of '%s': run that one again",
+			id, parent);
 	if (e >= 0)
 		e = analysis_from_json(r->record, origin, &r->analysis, err);
 	return e < 0 ? err_wrap(err, "the run '%s' can't be run again", id) : 0;

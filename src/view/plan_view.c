@@ -121,6 +121,8 @@ void plan_print_step(const json_t *step)
 		       (long long)json_integer_value(json_object_get(step, "uid")));
 	printf("  command  ");
 	json_array_foreach(json_object_get(json_object_get(step, "plan"), "argv"), i, word)
+	{
 		print_word(i ? " " : "", json_string_value(word), "");
+	}
 	printf("\n");
 }

@@ -95,5 +95,5 @@ def test_both_keepers_die_in_the_step(faulty, platform):
             os.kill(pid, signal.SIGSTOP)  # neither sees the other's end
         for pid in (*children(keeper), keeper):
             kill(pid)
-        assert process.wait(60) == 137 and ready
+        assert process.wait(60 * lib.SLOW) == 137 and ready
     assert check(faulty, platform, run_id) == ("lost", "lost")

@@ -255,7 +255,7 @@ def test_a_run_is_cancelled_while_its_copy_waits(cupel, folder):
             run_dir = cupel.run_dir(run_id)
             assert lib.wait_until(lambda: list(run_dir.glob(".new-db-snapshot")))
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 128 + signal.SIGTERM
+            assert process.wait(60 * lib.SLOW) == 128 + signal.SIGTERM
     verdict = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))
     assert verdict["cause"] == "cancelled"
     assert not list(run_dir.glob(".new-*"))

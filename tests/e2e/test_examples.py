@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+import platforms
+
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -48,3 +50,15 @@ def test_each_limit_has_its_cause(cupel, examples, script, cause):
     assert f"ends as `{cause}`" in text
     result = cupel.run(*said[:-1], examples / said[-1].removeprefix("examples/"))
     assert result.cause == cause
+
+
+def test_the_step_takes_the_results_into_a_table(cupel, examples):
+    platform = platforms.Sqlite(cupel)
+    platforms.declare(cupel, platform, args=["codons", "out/results.csv"])
+    text = cupel.config.read_text(encoding="utf-8").partition("\n")[2]
+    cupel.configure(text.replace("  step:", "  results-to-table:"))
+    result = cupel.run(examples / "post_process/analysis.yaml")
+    assert result.cause == "ok", result.stderr
+    rows = platform.query("SELECT run_id, codon, count FROM codons ORDER BY row_number")
+    assert ("TGC", "3") in [row[1:] for row in rows] and sum(int(row[2]) for row in rows) == 21
+    assert {row[0] for row in rows} == {result.run_dir.name}

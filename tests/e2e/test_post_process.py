@@ -311,7 +311,7 @@ def test_a_run_is_cancelled_in_its_step(cupel, platform):
     with platforms.killed(process):
         wait_for_step(cupel, run_id)
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(60 * lib.SLOW) == 130
     verdicts = [json.loads((cupel.run_dir(name) / "verdict.json").read_text(encoding="utf-8"))
                 for name in (run_id, f"{run_id}-post")]
     assert [verdict["cause"] for verdict in verdicts] == ["cancelled", "cancelled"]
@@ -329,7 +329,7 @@ def test_the_keeper_is_killed_in_its_step(cupel, platform):
         wait_for_step(cupel, run_id)
         event = (cupel.run_dir(run_id) / "events.jsonl").read_text(encoding="utf-8").splitlines()[0]
         os.kill(json.loads(event)["data"]["keeper_pid"], signal.SIGKILL)
-        assert process.wait(60) == 137
+        assert process.wait(60 * lib.SLOW) == 137
     ends = [cupel.run_dir(name) / "verdict.json" for name in (run_id, f"{run_id}-post")]
     assert lib.wait_until(ends[1].exists), "the keeper of the step has seen it"
     assert cupel.call(cupel.binary, "gc")[0] == 0
@@ -389,3 +389,37 @@ def test_a_server_that_is_not_there_is_named(root, server):
     assert result.cause == "post-process"
     said = step_of(root, result).log("stderr.log").decode()
     assert f"The server at {server.address}:1 can't be reached" in said
+
+
+def test_a_named_user_is_whom_the_server_sees(root, server):
+    """Peer authentication: the server asks the kernel who is at the other end."""
+    platform = platforms.Postgres(server)
+    platform.url = platform.url.replace("app@", "postgres@")
+    platform.change("GRANT ALL ON results TO postgres")
+    platforms.declare(root, platform, script=platforms.STEP, args=["commit"])
+    assert taken(root).cause == "post-process", "the control: a user of the run's own is nobody"
+    root.configure(root.config.read_text(encoding="utf-8").partition("\n")[2]
+                   + "    user: postgres\n")
+    result = taken(root)
+    assert result.cause == "ok", step_of(root, result).log("stderr.log")
+    step = step_of(root, result)
+    assert step.receipt["user"]["uid_host"] == server.account.pw_uid
+    assert platform.query("SELECT COUNT(*) FROM results") == [("500",)]
+
+
+def test_a_step_is_in_the_ledger_and_is_not_run_again_by_itself(root):
+    platform = platforms.Sqlite(root)
+    platforms.declare(root, platform, args=["scores", "out/results.csv"])
+    result = taken(root)
+    assert result.cause == "ok", step_of(root, result).log("stderr.log")
+    names = [result.run_dir.name, result.run_dir.name + "-post"]
+    assert lib.wait_until(lambda: not any((root.home / "undelivered" / name).exists() for name in names))
+    with contextlib.closing(sqlite3.connect(root.home / "cupel.db")) as db:
+        found = db.execute("SELECT id, cause FROM runs WHERE id IN (?, ?) ORDER BY id", names)
+        assert found.fetchall() == [(name, "ok") for name in names]
+    status, _, err = root.call(root.binary, "rerun", names[1])
+    assert status == 2 and f"took the outputs of '{names[0]}'" in err
+    # To compare is no reason to write the platform's database.
+    status, _, err = root.call(root.binary, "rerun", "--verify", names[0])
+    assert status == 0, err
+    assert len(platform.query("SELECT * FROM scores")) == 2

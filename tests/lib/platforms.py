@@ -103,10 +103,11 @@ class Postgres:
 def server():
     """On an address of its own, with a user that has a password wherever it comes from."""
     address = f"127.{random.randint(1, 254)}.{random.randint(1, 254)}.{random.randint(1, 254)}"
-    rules = "local all teller scram-sha-256\nhost all teller 127.0.0.0/8 scram-sha-256\n"
+    rules = "local all postgres peer\nlocal all teller scram-sha-256\nhost all teller 127.0.0.0/8 scram-sha-256\n"
     made = ledgers.Server("-c", f"listen_addresses={address}", "-c", "fsync=off", rules=rules)
     made.address = address
     made.psql("postgres", f"CREATE ROLE teller LOGIN PASSWORD '{SECRET}'")
+    made.psql("postgres", "CREATE ROLE postgres LOGIN")
     return made
 
 

@@ -153,8 +153,11 @@ int ledger_rebuild(const struct config *c, struct ledger_delivery *ret, bool *re
 		r = remove_extra(&d, &extra, err);
 	if (r >= 0)
 		r = deliver_ids(&d, &all, err);
+	if (r >= 0 && !report.failed) /* what failed may have no mark */
+		r = put_reconciled(l, d.home, err);
 	if (r >= 0)
-		home_state_write(c, report.failed ? report.last_error.text : NULL);
+		home_state_write(c, report.failed ? HOME_AS_BEFORE : HOME_RECONCILED,
+				 report.failed ? report.last_error.text : NULL);
 	report.gone += extra.n;
 	*ret = report;
 	return r;

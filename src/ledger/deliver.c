@@ -89,7 +89,7 @@ static int reconcile(struct delivering *d, struct err *err)
 		if (access(verdict, F_OK) == 0)
 			r = home_owe(d->config, lacking.v[i], err);
 	}
-	return r;
+	return r < 0 ? r : put_reconciled(d->ledger, d->home, err);
 }
 
 static int put_shared(struct delivering *d, struct err *err)
@@ -109,7 +109,9 @@ static int deliver_owed(struct delivering *d, bool is_reconciled, struct err *er
 	int r = home_id_make(d->config, d->home, err);
 	if (r >= 0)
 		r = put_shared(d, err);
-	if (r >= 0 && !is_reconciled)
+	if (r >= 0)
+		r = put_is_reconciled(d->ledger, d->home, err);
+	if (r == 0 || (r > 0 && !is_reconciled))
 		r = reconcile(d, err);
 	if (r >= 0)
 		r = id_list(d->config->home, "undelivered", &ids, err);
@@ -131,7 +133,7 @@ static int deliver(const struct config *c, struct ledger_delivery *report, struc
 	if (r >= 0)
 		r = deliver_owed(&d, is_reconciled, err);
 	const char *error = r < 0 ? err->text : report->failed ? report->last_error.text : NULL;
-	home_state_write(c, error);
+	home_state_write(c, r < 0 ? HOME_AS_BEFORE : HOME_RECONCILED, error);
 	return r;
 }
 
@@ -147,14 +149,25 @@ int ledger_deliver(const struct config *c, enum ledger_wait wait, struct ledger_
 	return r;
 }
 
-bool ledger_owes(const struct config *c)
+static bool has_some(const struct config *c, const char *directory)
 {
-	CLEANUP_FREE char *path = path_join(c->home, "undelivered");
+	CLEANUP_FREE char *path = path_join(c->home, directory);
 	CLEANUP_DIR DIR *dir = opendir(path);
 	for (struct dirent *entry; dir && (entry = readdir(dir));)
 		if (id_check(entry->d_name, NULL) >= 0)
-			return !home_is_locked(c);
+			return true;
 	return false;
+}
+
+bool ledger_owes(const struct config *c)
+{
+	CLEANUP_JSON json_t *state = NULL;
+	if (!has_some(c, "undelivered")) {
+		state = home_state(c);
+		if (home_is_reconciled(c, state) || !has_some(c, "runs"))
+			return false;
+	}
+	return !home_is_locked(c);
 }
 
 static void add_reach(const struct config *c, json_t *o)

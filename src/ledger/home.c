@@ -108,7 +108,7 @@ void home_settle(const struct config *c, const char *id)
 	(void)unlink(path); /* what stays is entered again, which changes nothing */
 }
 
-static void boot_id(char ret[64])
+void home_boot(char ret[64])
 {
 	ret[0] = '\0';
 	(void)fs_read_small(AT_FDCWD, "/proc/sys/kernel/random/boot_id", ret, 64);
@@ -132,20 +132,20 @@ json_t *home_state(const struct config *c)
 bool home_is_reconciled(const struct config *c, const json_t *state)
 {
 	char boot[64], tag[HASH_TAG];
-	boot_id(boot);
+	home_boot(boot);
 	url_tag(c, tag);
 	return str_eq(json_string_value(json_object_get(state, "boot")), boot) &&
 	       str_eq(json_string_value(json_object_get(state, "url")), tag);
 }
 
 /* Not synced: after a crash of the host it says nothing that counts. */
-void home_state_write(const struct config *c, const char *error)
+void home_state_write(const struct config *c, enum home_reconciled reconciled, const char *error)
 {
 	char boot[64], tag[HASH_TAG], time[40];
 	CLEANUP_JSON json_t *state = home_state(c);
 	CLEANUP_FREE char *path = path_join(c->home, "ledger.json");
-	if (!error) { /* all that is there was owed and is entered, or has its mark */
-		boot_id(boot);
+	if (reconciled == HOME_RECONCILED) {
+		home_boot(boot);
 		url_tag(c, tag);
 		json_object_set_new(state, "boot", json_string(boot));
 		json_object_set_new(state, "url", json_string(tag));
@@ -157,4 +157,10 @@ void home_state_write(const struct config *c, const char *error)
 	CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd >= 0 && text)
 		(void)fs_write_all(fd, text, strlen(text));
+}
+
+void home_state_forget(const struct config *c)
+{
+	CLEANUP_FREE char *path = path_join(c->home, "ledger.json");
+	(void)unlink(path);
 }

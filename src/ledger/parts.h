@@ -25,7 +25,12 @@ int home_owe(const struct config *c, const char *id, struct err *err);
 void home_settle(const struct config *c, const char *id);
 /* HOME/ledger.json: what is known of the last delivery. Never fails: half a file is as good as none. */
 json_t *home_state(const struct config *c);
-void home_state_write(const struct config *c, const char *error);
+/* `reconciled`: all that the database lacks has its mark; else what was known of that stays. */
+enum home_reconciled { HOME_AS_BEFORE, HOME_RECONCILED };
+void home_state_write(const struct config *c, enum home_reconciled reconciled, const char *error);
+void home_state_forget(const struct config *c); /* the next delivery looks at everything */
+/* The boot's id; never fails: "" is none. */
+void home_boot(char ret[64]);
 /* Whether all that the database lacks was owed since the host started, with this URL. */
 bool home_is_reconciled(const struct config *c, const json_t *state);
 
@@ -87,6 +92,11 @@ void ids_minus(const struct strv *ids, const struct strv *without, struct strv *
 /* The digest of the rows that the database has of a run. */
 int put_digest(struct ledger *l, const char *home, const char *id, char ret[HASH_HEX],
 	       struct err *err);
+/* homes.reconciled: 1 if it is of this boot, 0 if not. */
+int put_is_reconciled(struct ledger *l, const char *home, struct err *err);
+int put_reconciled(struct ledger *l, const char *home, struct err *err);
+/* A ledger_row: one number, into a uint64_t. */
+int put_take_count(void *data, const char *const *columns, size_t n, struct err *err);
 int put_count(struct ledger *l, const char *home, uint64_t *ret, struct err *err);
 
 /* deliver.c: entering many, a batch in a transaction; then their marks are dropped. */

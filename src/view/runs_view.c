@@ -95,7 +95,7 @@ static uint64_t number_of(const json_t *o, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(o, key));
 }
 
-void runs_print(const json_t *runs)
+void runs_print(const json_t *runs, enum runs_head head)
 {
 	size_t i;
 	json_t *run;
@@ -105,8 +105,9 @@ void runs_print(const json_t *runs)
 		int length = (int)strlen(text_of(run, "id", "?"));
 		width = length > width ? length : width;
 	}
-	printf("%-*s %-14s %-24s %10s %10s  %s\n", width, "RUN", "CAUSE", "STARTED", "WALL",
-	       "MEMORY", "NAME");
+	if (head == RUNS_HEAD)
+		printf("%-*s %-14s %-24s %10s %10s  %s\n", width, "RUN", "CAUSE", "STARTED", "WALL",
+		       "MEMORY", "NAME");
 	json_array_foreach(runs, i, run)
 	{
 		char wall[32] = "-", memory[32] = "-";

@@ -15,6 +15,8 @@ int run_json(const struct config *c, const char *id, json_t **ret, struct err *e
 bool run_is_alive(const struct config *c, const char *id, pid_t *ret_keeper);
 /* When it was accepted and started, by its events: {"accepted","started"}. */
 json_t *run_times_json(int dir_fd);
-void runs_print(const json_t *runs);
+/* A page of them; only the first has a head. */
+enum runs_head { RUNS_HEAD, RUNS_GO_ON };
+void runs_print(const json_t *runs, enum runs_head head);
 /* Everything about one, for people. */
 int run_print(const struct config *c, const char *id, struct err *err);

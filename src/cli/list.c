@@ -128,14 +128,10 @@ static const struct option_row rows[] = {
 };
 static const struct options list_options = { rows, sizeof rows / sizeof *rows };
 
-static void print_page(const json_t *page, bool json, bool is_first)
+static void print_json(const json_t *page, bool is_first)
 {
 	size_t i;
 	json_t *run;
-	if (!json) {
-		runs_print(page, is_first ? RUNS_HEAD : RUNS_GO_ON);
-		return;
-	}
 	json_array_foreach(page, i, run)
 	{
 		CLEANUP_FREE char *text = json_dumps(run, JSON_COMPACT);
@@ -146,6 +142,7 @@ static void print_page(const json_t *page, bool json, bool is_first)
 /* A page at a time, however many there are. */
 static int print_all(struct runs *runs, bool json, struct err *err)
 {
+	CLEANUP_TABLE struct table t = { 0 };
 	size_t n = 0;
 	bool is_first = true;
 	printf("%s", json ? "[" : "");
@@ -155,11 +152,13 @@ static int print_all(struct runs *runs, bool json, struct err *err)
 		const char *note = runs_note(runs);
 		if (note)
 			log_warning("the run directories are read, not the ledger: %s", note);
+		n = json_array_size(page);
+		if (r >= 0 && json)
+			print_json(page, is_first);
+		else if (r >= 0 && (n || is_first))
+			r = runs_print(page, &t, err);
 		if (r < 0)
 			return r;
-		n = json_array_size(page);
-		if (n || is_first)
-			print_page(page, json, is_first);
 		is_first = false;
 	} while (n);
 	printf("%s", json ? "]\n" : "");

@@ -149,6 +149,7 @@ void home_state_write(const struct config *c, enum home_reconciled reconciled, c
 		url_tag(c, tag);
 		json_object_set_new(state, "boot", json_string(boot));
 		json_object_set_new(state, "url", json_string(tag));
+		json_object_set_new(state, "chain", json_string(boot));
 	}
 	json_object_set_new(state, "time",
 			    json_string(clock_write(clock_real_ns(), time, sizeof time)));
@@ -163,4 +164,34 @@ void home_state_forget(const struct config *c)
 {
 	CLEANUP_FREE char *path = path_join(c->home, "ledger.json");
 	(void)unlink(path);
+}
+
+/* A mark is what active/ID was, or empty: nobody else reads it. */
+static const char chained[] = "\nchained\n";
+
+bool home_is_chained(const struct config *c, const char *id)
+{
+	char end[sizeof chained] = "";
+	struct stat st = { 0 };
+	CLEANUP_FREE char *path = xasprintf("%s/undelivered/%s", c->home, id);
+	CLEANUP_FD int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	const off_t n = sizeof chained - 1;
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_size >= n &&
+	       pread(fd, end, (size_t)n, st.st_size - n) == n && str_eq(end, chained);
+}
+
+/* Not synced, and it may fail: without it the chain is asked. */
+void home_mark_chained(const struct config *c, const char *id)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/undelivered/%s", c->home, id);
+	CLEANUP_FD int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		(void)fs_append(fd, chained, sizeof chained - 1);
+}
+
+bool home_is_scanned(const json_t *state)
+{
+	char boot[64];
+	home_boot(boot);
+	return str_eq(json_string_value(json_object_get(state, "chain")), boot);
 }

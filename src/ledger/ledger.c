@@ -58,13 +58,10 @@ static int check_file(const struct config *c, struct err *err)
 	return access(path, F_OK) < 0 ? err_errno(err, "open the ledger %s", path) : 0;
 }
 
-int ledger_open_whole(const struct config *c, struct ledger **ret, struct err *err)
+int ledger_open_existing(const struct config *c, struct ledger **ret, struct err *err)
 {
 	CLEANUP_LEDGER struct ledger *l = NULL;
 	struct ledger_versions v = { 0 };
-	char home[HOME_ID];
-	if (home_id(c, home, NULL) < 0)
-		return -ENODATA;
 	int r = check_file(c, err);
 	if (r >= 0)
 		r = ledger_connect(c, &l, err);
@@ -74,6 +71,19 @@ int ledger_open_whole(const struct config *c, struct ledger **ret, struct err *e
 		return -ENODATA;
 	if (r >= 0)
 		r = check_versions(&v, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(l);
+	return 0;
+}
+
+int ledger_open_whole(const struct config *c, struct ledger **ret, struct err *err)
+{
+	CLEANUP_LEDGER struct ledger *l = NULL;
+	char home[HOME_ID];
+	if (home_id(c, home, NULL) < 0)
+		return -ENODATA;
+	int r = ledger_open_existing(c, &l, err);
 	if (r >= 0)
 		r = put_is_reconciled(l, home, err);
 	if (r == 0)

@@ -11,6 +11,8 @@ int schema_versions(struct ledger *l, struct ledger_versions *ret, struct err *e
 int schema_migrate(struct ledger *l, struct err *err);
 /* ledger.c: without a look at the schema. */
 int ledger_connect(const struct config *c, struct ledger **ret, struct err *err);
+/* One that is there, with the schema that this program knows; nothing is made. -ENODATA, without a text, if it is empty. */
+int ledger_open_existing(const struct config *c, struct ledger **ret, struct err *err);
 
 /* home.c */
 #define HOME_ID 17 /* with the NUL */
@@ -29,6 +31,11 @@ json_t *home_state(const struct config *c);
 enum home_reconciled { HOME_AS_BEFORE, HOME_RECONCILED };
 void home_state_write(const struct config *c, enum home_reconciled reconciled, const char *error);
 void home_state_forget(const struct config *c); /* the next delivery looks at everything */
+/* The mark of a run says that it is in the chain (chain_write.c). */
+bool home_is_chained(const struct config *c, const char *id);
+void home_mark_chained(const struct config *c, const char *id);
+/* All that is chained was looked at since the host started, and marks can be believed. */
+bool home_is_scanned(const json_t *state);
 /* The boot's id; never fails: "" is none. */
 void home_boot(char ret[64]);
 /* Whether all that the database lacks was owed since the host started, with this URL. */
@@ -108,3 +115,6 @@ struct delivering {
 	struct ledger_delivery *report;
 };
 int deliver_ids(struct delivering *d, const struct strv *ids, struct err *err);
+/* The ledger's copy of the chain. A chain that is damaged is a failure in the report, not of the delivery. `is_scanned`: no run is without both
+ * a mark and a link. */
+int deliver_chain(struct delivering *d, bool is_scanned, struct err *err);

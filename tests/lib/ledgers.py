@@ -28,7 +28,8 @@ HAND_MADE = (
 class Server:
     """A PostgreSQL cluster in a temporary directory, as the user postgres, gone afterwards."""
 
-    def __init__(self):
+    def __init__(self, durable=False):
+        self.durable = durable  # for benchmarks; a crash of the server alone loses nothing without
         self.account = pwd.getpwnam("postgres")
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="cupel-ledger-"))
         os.chown(self.base, self.account.pw_uid, self.account.pw_gid)
@@ -57,7 +58,8 @@ class Server:
         with open(self.base / "log", "ab") as log:
             self.process = subprocess.Popen(
                 [BIN / "postgres", "-D", self.base / "data", "-c", "listen_addresses="]
-                + ["-c", f"unix_socket_directories={self.base}", "-c", "shared_buffers=16MB"],
+                + ["-c", f"unix_socket_directories={self.base}", "-c", "shared_buffers=16MB"]
+                + ["-c", f"fsync={'on' if self.durable else 'off'}"],
                 stdout=log,
                 stderr=log,
                 cwd="/",
@@ -84,7 +86,7 @@ class Server:
         return done.stdout
 
     def close(self):
-        self.down(2)
+        self.down()
         shutil.rmtree(self.base)
 
 

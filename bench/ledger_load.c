@@ -1,7 +1,5 @@
 /* Drives the ledger from within, for bench/ledger. Prints one line of JSON.
- * usage: ledger_load commits N     that many runs entered, a transaction each: copies of the first run of the home, under new ids
- *        ledger_load synthetic N   N rows of runs in large transactions, spread over causes, runtimes, quests and a year
- *        ledger_load pages         what a page of 50 costs: the first, one with each filter, and one from the middle
+ * usage: ledger_load commits N: that many runs entered, a transaction each: copies of the first run of the home, under new ids
  * CUPEL_HOME names the home, and its configuration the database, as for cupel. */
 #include <errno.h>
 #include <string.h>
@@ -10,11 +8,6 @@
 #include "base/num.h"
 #include "ledger/parts.h"
 #include "spec/id.h"
-
-#define BATCH    10000
-#define PAGE     50
-#define REPEATS  20
-#define YEAR_SEC 31536000
 
 static double since(uint64_t began_ns)
 {
@@ -53,93 +46,6 @@ static int time_commits(struct ledger *l, const struct config *c, const char *ho
 	return r;
 }
 
-static int put_synthetic(struct ledger *l, const char *home, uint64_t i, uint64_t n,
-			 struct err *err)
-{
-	static const char *const causes[] = { "ok", "ok",   "ok",  "ok",       "ok",
-					      "ok", "exit", "oom", "deadline", "lost" };
-	static const char *const runtimes[] = { "base", "single-cell", "variants", "notebook" };
-	static const struct statement insert = {
-		30,
-		"INSERT INTO runs (home, id, accepted, started, ended, name, quest, runtime, cause, exit_status, notes, evidence, "
-		"missing_layers, labels, wall_usec, cpu_usec, memory_peak_bytes, verdict_sha256, chain, record) VALUES ($1, $2, $3, $3, $3, "
-		"'synthetic', $4, $5, $6, '0', 'The analysis succeeded in 1 ms, with a peak of 512.0 KiB of memory.', '{}', '', '{}', "
-		"1000, 900, 524288, '', '', '')",
-		6
-	};
-	char time[40];
-	CLEANUP_FREE char *id = xasprintf("s%09llu", (unsigned long long)i);
-	CLEANUP_FREE char *quest = xasprintf("quest-%llu", (unsigned long long)(i % 1000));
-	uint64_t at = 1700000000 * NS_PER_SEC + i * (YEAR_SEC * NS_PER_SEC / n);
-	const char *const values[] = {
-		home,          id, clock_write(at, time, sizeof time), quest, runtimes[i / 7 % 4],
-		causes[i % 10]
-	};
-	return l->ops->run(l, &insert, values, NULL, NULL, err);
-}
-
-static int make_synthetic(struct ledger *l, const char *home, uint64_t n, struct err *err)
-{
-	uint64_t began = clock_monotonic_ns();
-	int r = 0;
-	for (uint64_t i = 0; r >= 0 && i < n;) {
-		CLEANUP_TRANSACTION struct transaction t = { 0 };
-		r = transaction_begin(&t, l, LEDGER_SHARED, err);
-		for (uint64_t k = 0; r >= 0 && k < BATCH && i < n; k++, i++)
-			r = put_synthetic(l, home, i, n, err);
-		if (r >= 0)
-			r = transaction_commit(&t, err);
-	}
-	if (r >= 0)
-		printf("{\"rows\": %llu, \"per_second\": %.0f}\n", (unsigned long long)n,
-		       (double)n / since(began));
-	return r;
-}
-
-static int time_page(struct ledger *l, const struct config *c, const char *what,
-		     const struct ledger_filter *filter, struct err *err)
-{
-	double best = 1e9;
-	size_t shown = 0;
-	for (int i = 0; i < REPEATS; i++) {
-		CLEANUP_JSON json_t *runs = NULL;
-		uint64_t began = clock_monotonic_ns();
-		int r = ledger_runs(l, c, filter, &runs, err);
-		if (r < 0)
-			return r;
-		double took = since(began) * 1e3;
-		best = took < best ? took : best;
-		shown = json_array_size(runs);
-	}
-	printf("%s\"%s\": {\"ms\": %.3f, \"runs\": %zu}", str_eq(what, "first") ? "{" : ", ", what,
-	       best, shown);
-	return 0;
-}
-
-static int time_pages(struct ledger *l, const struct config *c, struct err *err)
-{
-	const struct {
-		const char *what;
-		struct ledger_filter filter;
-	} pages[] = {
-		{ "first", { .limit = PAGE } },
-		{ "cause", { .cause = "oom", .limit = PAGE } },
-		{ "runtime", { .runtime = "variants", .limit = PAGE } },
-		{ "quest", { .quest = "quest-500", .limit = PAGE } },
-		{ "quest and cause", { .quest = "quest-507", .cause = "oom", .limit = PAGE } },
-		{ "since", { .since = "2024-10-01T00:00:00.000Z", .limit = PAGE } },
-		{ "middle",
-		  { .after_accepted = "2024-05-15T00:00:00.000Z",
-		    .after_id = "s",
-		    .limit = PAGE } },
-	};
-	int r = 0;
-	for (size_t i = 0; r >= 0 && i < sizeof pages / sizeof *pages; i++)
-		r = time_page(l, c, pages[i].what, &pages[i].filter, err);
-	printf("}\n");
-	return r;
-}
-
 static int drive(int argc, char **argv, struct err *err)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
@@ -159,11 +65,7 @@ static int drive(int argc, char **argv, struct err *err)
 		return r;
 	if (argc == 3 && str_eq(argv[1], "commits"))
 		return time_commits(l, &c, home, n, err);
-	if (argc == 3 && str_eq(argv[1], "synthetic"))
-		return make_synthetic(l, home, n, err);
-	if (argc == 2 && str_eq(argv[1], "pages"))
-		return time_pages(l, &c, err);
-	return err_caller(err, "usage: ledger_load (commits N | synthetic N | pages)");
+	return err_caller(err, "usage: ledger_load commits N");
 }
 
 int main(int argc, char **argv)

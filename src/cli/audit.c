@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "health/audit.h"
+#include "ledger/chain.h"
 
 struct audit_args {
 	bool json, outputs;
@@ -31,11 +32,12 @@ static const struct options no_options = { NULL, 0 };
 
 static void print_json(const struct audit_report *r)
 {
-	CLEANUP_JSON json_t *o = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:O}", "runs",
-					   json_u64(r->runs), "events", json_u64(r->events),
-					   "files", json_u64(r->files), "torn", json_u64(r->torn),
-					   "unfinished", json_u64(r->unfinished), "broken",
-					   json_u64(r->broken), "links", r->links);
+	CLEANUP_JSON json_t *o = json_pack(
+		"{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:O}", "runs", json_u64(r->runs), "events",
+		json_u64(r->events), "files", json_u64(r->files), "torn", json_u64(r->torn),
+		"unfinished", json_u64(r->unfinished), "broken", json_u64(r->broken), "chained",
+		json_u64(r->chained), "uncompared",
+		r->uncompared ? json_text(r->uncompared) : json_null(), "links", r->links);
 	json_print(o);
 }
 
@@ -47,20 +49,25 @@ static void print_words(const struct audit_report *r)
 	{
 		const char *run = NULL, *file = NULL, *reason = NULL;
 		char place[32] = "";
-		(void)json_unpack(link, "{s:s,s:s,s:s}", "run", &run, "file", &file, "reason",
-				  &reason);
+		run = json_string_value(json_object_get(link, "run"));
+		(void)json_unpack(link, "{s:s,s:s}", "file", &file, "reason", &reason);
 		if (json_is_integer(json_object_get(link, "line")))
 			(void)snprintf(
 				place, sizeof place, ":%lld",
 				(long long)json_integer_value(json_object_get(link, "line")));
 		CLEANUP_FREE char *name = str_visible(file ? file : "?");
 		CLEANUP_FREE char *why = str_visible(reason ? reason : "?");
-		printf("broken: %s/%s%s: %s\n", run ? run : "?", name, place, why);
+		bool is_chain = str_eq(file, CHAIN_FILE); /* it is beside the runs, not in one */
+		printf("broken: %s%s%s%s: %s\n", run && !is_chain ? run : "",
+		       run && !is_chain ? "/" : "", name, place, why);
 	}
-	printf("%llu runs, %llu events, %llu files: %llu broken, %llu not finished, %llu torn lines\n",
+	if (r->uncompared)
+		printf("the chain of runs was not held against the ledger: %s\n", r->uncompared);
+	printf("%llu runs, %llu events, %llu files: %llu broken, %llu not finished, %llu torn lines; %llu links of the chain of runs\n",
 	       (unsigned long long)r->runs, (unsigned long long)r->events,
 	       (unsigned long long)r->files, (unsigned long long)r->broken,
-	       (unsigned long long)r->unfinished, (unsigned long long)r->torn);
+	       (unsigned long long)r->unfinished, (unsigned long long)r->torn,
+	       (unsigned long long)r->chained);
 }
 
 static int main_verify(const struct command *self, int argc, char **argv)
@@ -96,7 +103,33 @@ static const struct command command_audit_verify = {
 	.main = main_verify,
 };
 
-static const struct command *const subs[] = { &command_audit_verify };
+static int main_removed(const struct command *self, int argc, char **argv)
+{
+	CLEANUP_CONFIG struct config config = { 0 };
+	struct operands rest = { 0 };
+	struct err err = { 0 };
+	int r = cli_parse(self, argc, argv, NULL, &rest, &err);
+	if (r >= 0 && argc - rest.first != 1)
+		r = err_caller(&err, "usage: cupel %s %s", self->name, self->usage);
+	if (r < 0)
+		return cli_stop(self, r, &err);
+	r = config_read(&(struct config_where){ 0 }, &config, &err);
+	if (r >= 0)
+		r = id_check(argv[rest.first], &err);
+	if (r >= 0)
+		r = chain_removed(&config, argv[rest.first], &err);
+	return r < 0 ? cli_fail(&err) : 0;
+}
+
+static const struct command command_audit_removed = {
+	.name = "audit removed",
+	.usage = "ID",
+	.summary = "record in the chain of runs that this one was removed on purpose",
+	.options = &no_options,
+	.main = main_removed,
+};
+
+static const struct command *const subs[] = { &command_audit_verify, &command_audit_removed };
 #define N_SUBS (sizeof subs / sizeof *subs)
 
 static int main_audit(const struct command *self, int argc, char **argv)

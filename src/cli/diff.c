@@ -42,8 +42,8 @@ static int main_diff(const struct command *self, int argc, char **argv)
 		return cli_fail(&err);
 	if (args.json)
 		json_print(diff);
-	else
-		diff_print(diff);
+	else if (diff_print(diff, &err) < 0)
+		return cli_fail(&err);
 	return json_is_true(json_object_get(diff, "same")) ? 0 : 1;
 }
 

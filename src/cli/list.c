@@ -34,6 +34,13 @@ static int set_reverse(void *target, const struct option_row *row, const char *v
 	return 0;
 }
 
+static int set_from_runs(void *target, const struct option_row *row, const char *value,
+			 struct err *err)
+{
+	((struct list_args *)target)->query.source = RUNS_DIRECTORIES;
+	return 0;
+}
+
 static const char *const state_names[] = { "running", "ended", "lost?" };
 
 static int check_word(const char *option, const char *word, const char *const *words, size_t n,
@@ -116,30 +123,64 @@ static const struct option_row rows[] = {
 	{ 'n', "limit", "N", "at most so many", set_limit, 0 },
 	{ 0, "after", "ID", "the next page: those behind this id", set_after, 0 },
 	{ 0, "reverse", NULL, "the last first", set_reverse, 0 },
+	{ 0, "from-runs", NULL, "read the run directories, not the ledger", set_from_runs, 0 },
 	{ 0, "json", NULL, "print JSON", set_json, 0 },
 };
 static const struct options list_options = { rows, sizeof rows / sizeof *rows };
 
+static void print_json(const json_t *page, bool is_first)
+{
+	size_t i;
+	json_t *run;
+	json_array_foreach(page, i, run)
+	{
+		CLEANUP_FREE char *text = json_dumps(run, JSON_COMPACT);
+		printf("%s%s", is_first && i == 0 ? "" : ",", text);
+	}
+}
+
+/* A page at a time, however many there are. */
+static int print_all(struct runs *runs, bool json, struct err *err)
+{
+	CLEANUP_TABLE struct table t = { 0 };
+	size_t n = 0;
+	bool is_first = true;
+	printf("%s", json ? "[" : "");
+	do {
+		CLEANUP_JSON json_t *page = NULL;
+		int r = runs_next(runs, &page, err);
+		const char *note = runs_note(runs);
+		if (note)
+			log_warning("the run directories are read, not the ledger: %s", note);
+		n = json_array_size(page);
+		if (r >= 0 && json)
+			print_json(page, is_first);
+		else if (r >= 0 && (n || is_first))
+			r = runs_print(page, &t, err);
+		if (r < 0)
+			return r;
+		is_first = false;
+	} while (n);
+	printf("%s", json ? "]\n" : "");
+	return fflush(stdout) < 0 ? err_errno(err, "write") : 0;
+}
+
 static int main_list(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
-	CLEANUP_JSON json_t *runs = NULL;
 	CLEANUP(args_release) struct list_args args = { 0 };
+	CLEANUP_RUNS struct runs *runs = NULL;
 	struct records_begin begin = { self, argc, argv, 0, &args };
 	struct operands rest;
 	struct err err = { 0 };
-	char last[ID_MAX + 1];
 	int r = records_begin(&begin, &c, &rest, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
-	if (runs_query(&c, &args.query, &runs, last, &err) < 0)
+	args.query.detail = args.json ? RUNS_ALL : RUNS_GLANCE;
+	if (runs_open(&c, &args.query, &runs, &err) < 0 || print_all(runs, args.json, &err) < 0)
 		return cli_fail(&err);
-	if (args.json)
-		json_print(runs);
-	else
-		runs_print(runs);
-	if (last[0] && !args.json)
-		fprintf(stderr, "cupel: there are more: --after %s\n", last);
+	if (runs_left_after(runs) && !args.json)
+		fprintf(stderr, "cupel: there are more: --after %s\n", runs_left_after(runs));
 	return 0;
 }
 

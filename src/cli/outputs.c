@@ -96,7 +96,7 @@ static int give(const struct fetch *f, const struct outputs_args *args, struct e
 	else if (one && !args->to)
 		return fetch_print(f, one, STDOUT_FILENO, err);
 	else if (!args->to)
-		outputs_print(f->manifest, chosen);
+		return outputs_print(f->manifest, chosen, err);
 	return 0;
 }
 

@@ -18,8 +18,8 @@ static int main_ps(const struct command *self, int argc, char **argv)
 		return cli_fail(&err);
 	if (args.json)
 		json_print(runs);
-	else
-		live_print(runs, 0);
+	else if (live_print(runs, 0, &err) < 0)
+		return cli_fail(&err);
 	return 0;
 }
 

@@ -47,8 +47,8 @@ static int main_list(const struct command *self, int argc, char **argv)
 	CLEANUP_JSON json_t *rows = rows_json(&c, &catalog);
 	if (args.json)
 		runtime_print_json(json_incref(rows));
-	else
-		runtimes_print(rows);
+	else if (runtimes_print(rows, &err) < 0)
+		return cli_fail(&err);
 	return 0;
 }
 

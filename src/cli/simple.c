@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "health/gc.h"
 #include "run/run.h"
+#include "view/table.h"
 
 static int set_json(void *target, const struct option_row *row, const char *value, struct err *err)
 {
@@ -33,13 +34,6 @@ static void print_json(json_t *value)
 	json_print(owned);
 }
 
-static void print_value(const struct config_value *v)
-{
-	CLEANUP_FREE char *text = str_visible(v->text);
-	CLEANUP_FREE char *origin = str_visible(v->origin);
-	printf("%-32s %-28s %s\n", v->key, text, origin);
-}
-
 static int main_config(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
@@ -48,20 +42,24 @@ static int main_config(const struct command *self, int argc, char **argv)
 	int r = simple_begin(self, argc, argv, &args, &c, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
-	json_t *values = json_array();
+	static const struct table_column columns[] = { { NULL, TABLE_TEXT },
+						       { NULL, TABLE_WRAP },
+						       { NULL, TABLE_WRAP } };
+	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
+	CLEANUP_JSON json_t *values = json_array();
 	for (size_t i = 0; i < c.n_values; i++) {
 		const struct config_value *v = &c.values[i];
-		if (args.json)
-			json_array_append_new(values, json_pack("{s:s,s:o,s:o}", "key", v->key,
-								"value", json_text(v->text),
-								"origin", json_text(v->origin)));
-		else
-			print_value(v);
+		json_array_append_new(values, json_pack("{s:s,s:o,s:o}", "key", v->key, "value",
+							json_text(v->text), "origin",
+							json_text(v->origin)));
+		table_add(&t, v->key);
+		table_add(&t, v->text);
+		table_add(&t, v->origin);
 	}
 	if (args.json)
-		print_json(values);
-	else
-		json_decref(values);
+		json_print(values);
+	else if (table_print(&t, &err) < 0)
+		return cli_fail(&err);
 	return 0;
 }
 

@@ -167,8 +167,10 @@ static int look(const struct config *c, const struct screen *s, const struct top
 		json_print(runs);
 	} else {
 		live_print_total(c, runs);
-		live_print(runs, s->is_taken ? screen_lines() - 2 : 0);
+		r = live_print(runs, s->is_taken ? screen_lines() - 2 : 0, err);
 	}
+	if (r < 0)
+		return r;
 	if (s->is_taken)
 		printf("sorted by %s; c cpu, m memory, t time, i id, q quit",
 		       live_order_names[args->order]);

@@ -37,6 +37,21 @@ static void audit_release(struct audit *a)
 void audit_report_release(struct audit_report *r)
 {
 	json_decrefp(&r->links);
+	strv_release(&r->runs_broken);
+	cleanup_free(&r->uncompared);
+}
+
+void audit_broken(struct audit_report *report, const char *run, const char *file, uint64_t line,
+		  const char *reason)
+{
+	if (run)
+		strv_add(&report->runs_broken, run);
+	if (report->broken++ < AUDIT_BROKEN_MAX)
+		json_array_append_new(report->links, json_pack("{s:o,s:o,s:o,s:o}", "run",
+							       run ? json_text(run) : json_null(),
+							       "file", json_text(file), "line",
+							       line ? json_u64(line) : json_null(),
+							       "reason", json_text(reason)));
 }
 
 /* Always 1: the run is done with. */
@@ -48,12 +63,7 @@ static int broken(struct audit *a, const char *file, uint64_t line, const char *
 	va_start(args, format);
 	CLEANUP_FREE char *reason = xvasprintf(format, args);
 	va_end(args);
-	if (a->report->broken++ < AUDIT_BROKEN_MAX)
-		json_array_append_new(a->report->links,
-				      json_pack("{s:s,s:o,s:o,s:o}", "run", a->id, "file",
-						json_text(file), "line",
-						line ? json_u64(line) : json_null(), "reason",
-						json_text(reason)));
+	audit_broken(a->report, a->id, file, line, reason);
 	return 1;
 }
 
@@ -242,9 +252,11 @@ int audit_verify(const struct config *c, const char *id, enum audit_depth depth,
 		r = verify_one(c, ids.v[i], depth, &report, err);
 		r = r == -ENOENT ? 0 : r; /* removed meanwhile */
 	}
+	if (r >= 0 && !id)
+		r = audit_chain(c, &report, err);
 	if (r < 0)
 		return r;
 	*ret = report;
-	report.links = NULL;
+	report = (struct audit_report){ 0 };
 	return 0;
 }

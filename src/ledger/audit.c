@@ -5,7 +5,7 @@
 
 #include "base/fs.h"
 #include "base/path.h"
-#include "ledger/parts.h"
+#include "ledger/chain_parts.h"
 #include "spec/id.h"
 
 #define NAMES_MAX 20
@@ -135,6 +135,7 @@ int ledger_rebuild(const struct config *c, struct ledger_delivery *ret, bool *re
 	CLEANUP_LEDGER struct ledger *l = NULL;
 	CLEANUP_STRV struct strv all = { 0 };
 	CLEANUP_STRV struct strv extra = { 0 };
+	CLEANUP_STRV struct strv owed = { 0 };
 	CLEANUP_FD int lock_fd = -1;
 	struct ledger_delivery report = { 0 };
 	struct delivering d = { .config = c, .compare = PUT_ROWS, .report = &report };
@@ -152,9 +153,20 @@ int ledger_rebuild(const struct config *c, struct ledger_delivery *ret, bool *re
 	if (r >= 0)
 		r = remove_extra(&d, &extra, err);
 	if (r >= 0)
-		r = deliver_ids(&d, &all, err);
+		r = id_list(c->home, "undelivered", &owed, err);
 	if (r >= 0)
-		home_state_write(c, report.failed ? report.last_error.text : NULL);
+		deliver_chain_owed(c, &owed, CHAIN_WHOLE, &report);
+	if (r >= 0)
+		r = chain_uncopy(l, d.home, err);
+	if (r >= 0)
+		r = deliver_chain(&d, false, err);
+	if (r >= 0)
+		r = deliver_ids(&d, &all, err);
+	if (r >= 0 && !report.failed) /* what failed may have no mark */
+		r = put_reconciled(l, d.home, err);
+	if (r >= 0)
+		home_state_write(c, report.failed ? HOME_AS_BEFORE : HOME_RECONCILED,
+				 report.failed ? report.last_error.text : NULL);
 	report.gone += extra.n;
 	*ret = report;
 	return r;

@@ -40,8 +40,8 @@ struct ledger_ops {
 		   ledger_row row, void *data, struct err *);
 	/* 1 if the tables were never made. */
 	int (*is_empty)(struct ledger *, struct err *);
-	/* Makes what must be there before the first table; within a transaction. */
-	int (*prepare_empty)(struct ledger *, struct err *);
+	/* Makes what must be there before a migration, if it is not; within a transaction. */
+	int (*prepare_schema)(struct ledger *, struct err *);
 	/* Has the database itself look at its pages; 0 where it gives no such thing. */
 	int (*verify)(struct ledger *, struct err *);
 	void (*free)(struct ledger *);

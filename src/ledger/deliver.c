@@ -6,7 +6,7 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/path.h"
-#include "ledger/parts.h"
+#include "ledger/chain_parts.h"
 #include "spec/id.h"
 
 #define BATCH 100
@@ -34,7 +34,7 @@ static int enter_one(struct delivering *d, const char *id, struct err *err)
 	if (r < 0)
 		return err_wrap(err, "enter run %s", id);
 	d->report->entered += (uint64_t)r;
-	return 1;
+	return home_is_chained(d->config, id) ? 1 : 0; /* else the mark is still needed */
 }
 
 static int deliver_batch(struct delivering *d, char *const *ids, size_t n, struct err *err)
@@ -111,7 +111,43 @@ static int reconcile(struct delivering *d, struct err *err)
 		if (access(verdict, F_OK) == 0)
 			r = home_owe(d->config, lacking.v[i], err);
 	}
-	return r;
+	return r < 0 ? r : put_reconciled(d->ledger, d->home, err);
+}
+
+/* Runs that have no mark and are not in the chain: of an older cupel, or the host crashed. Not if the ledger knows of more links than there
+ * are: whoever cut the chain is not to be helped to hide it. */
+static int chain_lacking(struct delivering *d, struct err *err)
+{
+	CLEANUP_CHAIN_KNOWN struct chain_known known = { 0 };
+	CLEANUP_STRV struct strv all = { 0 };
+	CLEANUP_STRV struct strv lacking = { 0 };
+	int r = chain_known_read(d->config, &known, err);
+	if (r >= 0)
+		r = id_list(d->config->home, "runs", &all, err);
+	for (size_t i = 0; r >= 0 && i < all.n; i++)
+		if (!chain_known_has(&known, all.v[i], NULL))
+			strv_add(&lacking, all.v[i]);
+	return r < 0 ? r : chain_add(d->config, &lacking, CHAIN_WHOLE, err);
+}
+
+int deliver_chain(struct delivering *d, bool is_scanned, struct err *err)
+{
+	struct err why = { 0 };
+	int r = chain_copy(d->ledger, d->config, d->home, &why);
+	if (r == 0 && !is_scanned) {
+		r = chain_lacking(d, &why);
+		if (r >= 0)
+			r = chain_copy(d->ledger, d->config, d->home, &why);
+	}
+	if (r == 0)
+		return 0;
+	if (r < 0 && why.code != EBADMSG) {
+		*err = why;
+		return r;
+	}
+	d->report->failed++; /* the chain is damaged: that holds up no run */
+	d->report->last_error = why;
+	return 0;
 }
 
 static int put_said(const struct delivering *d, struct err *err)
@@ -143,17 +179,37 @@ static int put_shared(struct delivering *d, struct err *err)
 	return r;
 }
 
-static int deliver_owed(struct delivering *d, bool is_reconciled, struct err *err)
+/* What fails there is noted, and holds up nobody: a mark stays until its run is chained. */
+void deliver_chain_owed(const struct config *c, const struct strv *owed, enum chain_scan scan,
+			struct ledger_delivery *report)
+{
+	struct err why = { 0 };
+	if (chain_add(c, owed, scan, &why) >= 0)
+		return;
+	report->failed++;
+	report->last_error = why;
+}
+
+static int deliver_owed(struct delivering *d, const json_t *state, struct err *err)
 {
 	CLEANUP_STRV struct strv ids = { 0 };
+	bool is_reconciled = home_is_reconciled(d->config, state);
 	int r = home_id_make(d->config, d->home, err);
 	if (r >= 0)
 		r = put_shared(d, err);
+	if (r >= 0)
+		r = put_is_reconciled(d->ledger, d->home, err);
+	is_reconciled = is_reconciled && r > 0;
 	if (r >= 0 && !is_reconciled)
 		r = reconcile(d, err);
 	if (r >= 0)
 		r = id_list(d->config->home, "undelivered", &ids, err);
-	return r < 0 ? r : deliver_ids(d, &ids, err);
+	if (r < 0)
+		return r;
+	/* Marks that were made just now, or since we chained. */
+	deliver_chain_owed(d->config, &ids, is_reconciled ? CHAIN_TAIL : CHAIN_WHOLE, d->report);
+	r = deliver_ids(d, &ids, err);
+	return r < 0 ? r : deliver_chain(d, is_reconciled && home_is_scanned(state), err);
 }
 
 static int deliver(const struct config *c, struct ledger_delivery *report, struct err *err)
@@ -166,12 +222,14 @@ static int deliver(const struct config *c, struct ledger_delivery *report, struc
 	if (r < 0 || (is_reconciled && owed.n == 0))
 		return r;
 	FAULT_PHASE("ledger-begun");
+	/* Before the database is asked for anything: it may be down for long. */
+	deliver_chain_owed(c, &owed, home_is_scanned(state) ? CHAIN_TAIL : CHAIN_WHOLE, report);
 	r = ledger_open(c, &l, err);
 	struct delivering d = { .config = c, .ledger = l, .report = report };
 	if (r >= 0)
-		r = deliver_owed(&d, is_reconciled, err);
+		r = deliver_owed(&d, state, err);
 	const char *error = r < 0 ? err->text : report->failed ? report->last_error.text : NULL;
-	home_state_write(c, error);
+	home_state_write(c, r < 0 ? HOME_AS_BEFORE : HOME_RECONCILED, error);
 	return r;
 }
 
@@ -187,14 +245,25 @@ int ledger_deliver(const struct config *c, enum ledger_wait wait, struct ledger_
 	return r;
 }
 
-bool ledger_owes(const struct config *c)
+static bool has_some(const struct config *c, const char *directory)
 {
-	CLEANUP_FREE char *path = path_join(c->home, "undelivered");
+	CLEANUP_FREE char *path = path_join(c->home, directory);
 	CLEANUP_DIR DIR *dir = opendir(path);
 	for (struct dirent *entry; dir && (entry = readdir(dir));)
 		if (id_check(entry->d_name, NULL) >= 0)
-			return !home_is_locked(c);
+			return true;
 	return false;
+}
+
+bool ledger_owes(const struct config *c)
+{
+	CLEANUP_JSON json_t *state = NULL;
+	if (!has_some(c, "undelivered")) {
+		state = home_state(c);
+		if (home_is_reconciled(c, state) || !has_some(c, "runs"))
+			return false;
+	}
+	return !home_is_locked(c);
 }
 
 static void add_reach(const struct config *c, json_t *o)

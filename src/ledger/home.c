@@ -108,7 +108,7 @@ void home_settle(const struct config *c, const char *id)
 	(void)unlink(path); /* what stays is entered again, which changes nothing */
 }
 
-static void boot_id(char ret[64])
+void home_boot(char ret[64])
 {
 	ret[0] = '\0';
 	(void)fs_read_small(AT_FDCWD, "/proc/sys/kernel/random/boot_id", ret, 64);
@@ -132,23 +132,24 @@ json_t *home_state(const struct config *c)
 bool home_is_reconciled(const struct config *c, const json_t *state)
 {
 	char boot[64], tag[HASH_TAG];
-	boot_id(boot);
+	home_boot(boot);
 	url_tag(c, tag);
 	return str_eq(json_string_value(json_object_get(state, "boot")), boot) &&
 	       str_eq(json_string_value(json_object_get(state, "url")), tag);
 }
 
 /* Not synced: after a crash of the host it says nothing that counts. */
-void home_state_write(const struct config *c, const char *error)
+void home_state_write(const struct config *c, enum home_reconciled reconciled, const char *error)
 {
 	char boot[64], tag[HASH_TAG], time[40];
 	CLEANUP_JSON json_t *state = home_state(c);
 	CLEANUP_FREE char *path = path_join(c->home, "ledger.json");
-	if (!error) { /* all that is there was owed and is entered, or has its mark */
-		boot_id(boot);
+	if (reconciled == HOME_RECONCILED) {
+		home_boot(boot);
 		url_tag(c, tag);
 		json_object_set_new(state, "boot", json_string(boot));
 		json_object_set_new(state, "url", json_string(tag));
+		json_object_set_new(state, "chain", json_string(boot));
 	}
 	json_object_set_new(state, "time",
 			    json_string(clock_write(clock_real_ns(), time, sizeof time)));
@@ -157,4 +158,40 @@ void home_state_write(const struct config *c, const char *error)
 	CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd >= 0 && text)
 		(void)fs_write_all(fd, text, strlen(text));
+}
+
+void home_state_forget(const struct config *c)
+{
+	CLEANUP_FREE char *path = path_join(c->home, "ledger.json");
+	(void)unlink(path);
+}
+
+/* A mark is what active/ID was, or empty: nobody else reads it. */
+static const char chained[] = "\nchained\n";
+
+bool home_is_chained(const struct config *c, const char *id)
+{
+	char end[sizeof chained] = "";
+	struct stat st = { 0 };
+	CLEANUP_FREE char *path = xasprintf("%s/undelivered/%s", c->home, id);
+	CLEANUP_FD int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	const off_t n = sizeof chained - 1;
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_size >= n &&
+	       pread(fd, end, (size_t)n, st.st_size - n) == n && str_eq(end, chained);
+}
+
+/* Not synced, and it may fail: without it the chain is asked. */
+void home_mark_chained(const struct config *c, const char *id)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/undelivered/%s", c->home, id);
+	CLEANUP_FD int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		(void)fs_append(fd, chained, sizeof chained - 1);
+}
+
+bool home_is_scanned(const json_t *state)
+{
+	char boot[64];
+	home_boot(boot);
+	return str_eq(json_string_value(json_object_get(state, "chain")), boot);
 }

@@ -75,14 +75,23 @@ int ledger_rebuild(const struct config *c, struct ledger_delivery *ret, bool *re
  * cannot be reached is no failure: the text is in "error". */
 int ledger_status(const struct config *c, json_t **ret, struct err *err);
 
-/* Which runs; NULL: any. Times as text, RFC 3339 in UTC. */
+/* For those who only look: -ENODATA, without a text, if it has not all the runs that are complete and have no mark: it was never made, or
+ * nothing was delivered since the host started. Any other failure as above; nothing is made. */
+int ledger_open_whole(const struct config *c, struct ledger **ret, struct err *err);
+
+/* Which runs, in the order of their ids, by bytes. */
 struct ledger_filter {
-	const char *cause, *runtime, *quest;
-	const char *since;                     /* accepted then or later */
-	const char *after_accepted, *after_id; /* the last run of the page before; both or none */
-	unsigned limit;                        /* at most so many; 0: all */
+	const struct strv *causes, *runtimes, *quests; /* any of; an empty list: all */
+	const char *since;                             /* accepted then or later; or NULL */
+	const char *after;                             /* the last id of the page before; or NULL */
+	bool is_reverse;
+	bool is_since_narrow; /* ledger_filter_prepare() */
+	unsigned limit;
 };
-/* Of this home, the newest first; each as an object {"id","state","cause","exit_status","accepted","started","ended","name","quest","runtime",
- * "completion_notes","usage"}, in an array. Complete runs only: others are in active/. */
+/* Asks once what all pages need to know. */
+int ledger_filter_prepare(struct ledger *l, const struct config *c, struct ledger_filter *filter,
+			  struct err *err);
+/* A page of this home's complete runs: {"id","state","cause","started","name","usage":{"wall_usec","memory_peak_bytes"}} each, in an array;
+ * what is not known is left out. */
 int ledger_runs(struct ledger *l, const struct config *c, const struct ledger_filter *filter,
 		json_t **ret, struct err *err);

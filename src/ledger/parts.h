@@ -11,6 +11,8 @@ int schema_versions(struct ledger *l, struct ledger_versions *ret, struct err *e
 int schema_migrate(struct ledger *l, struct err *err);
 /* ledger.c: without a look at the schema. */
 int ledger_connect(const struct config *c, struct ledger **ret, struct err *err);
+/* One that is there, with the schema that this program knows; nothing is made. -ENODATA, without a text, if it is empty. */
+int ledger_open_existing(const struct config *c, struct ledger **ret, struct err *err);
 
 /* home.c */
 #define HOME_ID 17 /* with the NUL */
@@ -25,7 +27,17 @@ int home_owe(const struct config *c, const char *id, struct err *err);
 void home_settle(const struct config *c, const char *id);
 /* HOME/ledger.json: what is known of the last delivery. Never fails: half a file is as good as none. */
 json_t *home_state(const struct config *c);
-void home_state_write(const struct config *c, const char *error);
+/* `reconciled`: all that the database lacks has its mark; else what was known of that stays. */
+enum home_reconciled { HOME_AS_BEFORE, HOME_RECONCILED };
+void home_state_write(const struct config *c, enum home_reconciled reconciled, const char *error);
+void home_state_forget(const struct config *c); /* the next delivery looks at everything */
+/* The mark of a run says that it is in the chain (chain_write.c). */
+bool home_is_chained(const struct config *c, const char *id);
+void home_mark_chained(const struct config *c, const char *id);
+/* All that is chained was looked at since the host started, and marks can be believed. */
+bool home_is_scanned(const json_t *state);
+/* The boot's id; never fails: "" is none. */
+void home_boot(char ret[64]);
 /* Whether all that the database lacks was owed since the host started, with this URL. */
 bool home_is_reconciled(const struct config *c, const json_t *state);
 
@@ -89,6 +101,11 @@ void ids_minus(const struct strv *ids, const struct strv *without, struct strv *
 /* The digest of the rows that the database has of a run. */
 int put_digest(struct ledger *l, const char *home, const char *id, char ret[HASH_HEX],
 	       struct err *err);
+/* homes.reconciled: 1 if it is of this boot, 0 if not. */
+int put_is_reconciled(struct ledger *l, const char *home, struct err *err);
+int put_reconciled(struct ledger *l, const char *home, struct err *err);
+/* A ledger_row: one number, into a uint64_t. */
+int put_take_count(void *data, const char *const *columns, size_t n, struct err *err);
 int put_count(struct ledger *l, const char *home, uint64_t *ret, struct err *err);
 
 /* deliver.c: entering many, a batch in a transaction; then their marks are dropped. */
@@ -100,3 +117,6 @@ struct delivering {
 	struct ledger_delivery *report;
 };
 int deliver_ids(struct delivering *d, const struct strv *ids, struct err *err);
+/* The ledger's copy of the chain. A chain that is damaged is a failure in the report, not of the delivery. `is_scanned`: no run is without both
+ * a mark and a link. */
+int deliver_chain(struct delivering *d, bool is_scanned, struct err *err);

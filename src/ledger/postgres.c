@@ -199,10 +199,17 @@ static int is_empty(struct ledger *l, struct err *err)
 }
 
 /* Asked first: CREATE ... IF NOT EXISTS wants the right to create even where there is nothing to do. */
-static int prepare_empty(struct ledger *l, struct err *err)
+static int prepare_schema(struct ledger *l, struct err *err)
 {
 	int r = found(l, "SELECT to_regnamespace('cupel')", err);
-	return r ? r : script(l, "CREATE SCHEMA cupel", err);
+	if (r == 0)
+		r = script(l, "CREATE SCHEMA cupel", err);
+	if (r >= 0)
+		r = found(l, "SELECT to_regcollation('cupel.\"binary\"')", err);
+	/* The order of bytes, by the name that SQLite has for it. */
+	return r ? r
+		 : script(l, "CREATE COLLATION cupel.\"binary\" (provider = libc, locale = 'C')",
+			  err);
 }
 
 static int verify(struct ledger *l, struct err *err)
@@ -228,7 +235,7 @@ static const struct ledger_ops ops = {
 	.script = script,
 	.run = run,
 	.is_empty = is_empty,
-	.prepare_empty = prepare_empty,
+	.prepare_schema = prepare_schema,
 	.verify = verify,
 	.free = postgres_free,
 };

@@ -56,41 +56,57 @@ static const char *text_of(const json_t *object, const char *key, const char *ot
 	return text ? text : otherwise;
 }
 
-/* The lines of events.jsonl. A torn one has no more than its digest. `first`, `chain`: time of the first, digest of the last. */
-static void add_events(const struct record_files *f, struct posting *e, char **first,
-		       char chain[HASH_HEX])
+/* What the events tell of the run as a whole. */
+struct told {
+	char *accepted, *started; /* owned or NULL; their times */
+	char chain[HASH_HEX];     /* digest of the last line */
+};
+
+static void told_release(struct told *t)
 {
-	memset(chain, '0', HASH_HEX - 1);
-	chain[HASH_HEX - 1] = '\0';
+	cleanup_free(&t->accepted);
+	cleanup_free(&t->started);
+}
+
+static void note_time(char **to, const json_t *event, const char *name)
+{
+	if (!*to && text_of(event, "time", NULL) && str_eq(text_of(event, "event", NULL), name))
+		*to = xstrdup(text_of(event, "time", NULL));
+}
+
+/* The lines of events.jsonl. A torn one has no more than its digest. */
+static void add_events(const struct record_files *f, struct posting *e, struct told *told)
+{
+	memset(told->chain, '0', HASH_HEX - 1);
 	long long number = 0;
 	for (size_t at = 0; at < f->events_length;) {
 		const char *line = f->events + at;
 		const char *end = memchr(line, '\n', f->events_length - at);
 		size_t n = end ? (size_t)(end - line) : f->events_length - at;
 		CLEANUP_JSON json_t *event = json_loadb(line, n, 0, NULL);
-		hash_bytes(line, n, chain);
+		hash_bytes(line, n, told->chain);
 		struct row *row = add_row(e, TABLE_EVENTS);
 		add_number(row, ++number);
 		add_member(row, event, "time");
 		add_member(row, event, "event");
 		add_json(row, json_object_get(event, "data"));
-		add_text(row, chain);
-		if (!*first && text_of(event, "time", NULL))
-			*first = xstrdup(text_of(event, "time", NULL));
+		add_text(row, told->chain);
+		note_time(&told->accepted, event, "accepted");
+		note_time(&told->started, event, "started");
 		at += n + 1;
 	}
 }
 
-static void add_run(const struct record_files *f, struct row *row, const char *accepted,
-		    const char *chain)
+/* A lost run's verdict has no times but its end. */
+static void add_run(const struct record_files *f, struct row *row, const struct told *told)
 {
 	static const char *const of_usage[] = { "wall_usec",         "cpu_usec",
 						"memory_peak_bytes", "pids_peak",
 						"disk_peak_bytes",   "io_read_bytes",
 						"io_write_bytes" };
 	const json_t *v = f->verdict, *usage = json_object_get(v, "usage");
-	add_text(row, text_of(v, "accepted", accepted ? accepted : ""));
-	add_member(row, v, "started");
+	add_text(row, text_of(v, "accepted", told->accepted ? told->accepted : ""));
+	add_text(row, text_of(v, "started", told->started));
 	add_member(row, v, "ended");
 	add_text(row, text_of(v, "name", text_of(f->analysis, "name", NULL)));
 	add_text(row, text_of(v, "quest", text_of(f->analysis, "quest", NULL)));
@@ -108,7 +124,7 @@ static void add_run(const struct record_files *f, struct row *row, const char *a
 		add_integer(row, usage, of_usage[i]);
 	add_text(row, f->analysis ? f->analysis_sha256 : NULL);
 	add_text(row, f->verdict_sha256);
-	add_text(row, chain);
+	add_text(row, told->chain);
 }
 
 /* Each run has one as yet. */
@@ -187,14 +203,13 @@ static void add_runtime(const struct record_files *f, struct posting *e)
 
 int posting_add_rows(const struct record_files *f, struct posting *e, struct err *err)
 {
-	CLEANUP_FREE char *first = NULL;
-	char chain[HASH_HEX];
+	CLEANUP(told_release) struct told told = { 0 };
 	(void)add_row(
 		e,
 		TABLE_RUNS); /* first: the others refer to it; filled when the events are known */
 	add_attempt(f, e);
-	add_events(f, e, &first, chain);
-	add_run(f, &e->rows[0], first, chain);
+	add_events(f, e, &told);
+	add_run(f, &e->rows[0], &told);
 	add_outputs(f, e);
 	int r = add_logs(f, e, err);
 	add_runtime(f, e);

@@ -231,7 +231,7 @@ void ids_minus(const struct strv *ids, const struct strv *without, struct strv *
 	}
 }
 
-static int take_count(void *data, const char *const *columns, size_t n, struct err *err)
+int put_take_count(void *data, const char *const *columns, size_t n, struct err *err)
 {
 	return num_u64(columns[0] ? columns[0] : "", UINT64_MAX, data) < 0
 		       ? err_set(err, ERR_HOST, EBADMSG, "the ledger's count is no number")
@@ -242,5 +242,33 @@ int put_count(struct ledger *l, const char *home, uint64_t *ret, struct err *err
 {
 	static const struct statement count = { STATEMENT_ONCE,
 						"SELECT count(*) FROM runs WHERE home = $1", 1 };
-	return l->ops->run(l, &count, &home, take_count, ret, err);
+	return l->ops->run(l, &count, &home, put_take_count, ret, err);
+}
+
+static int compare_boot(void *data, const char *const *columns, size_t n, struct err *err)
+{
+	char boot[64];
+	home_boot(boot);
+	*(bool *)data = str_eq(columns[0], boot);
+	return 0;
+}
+
+int put_is_reconciled(struct ledger *l, const char *home, struct err *err)
+{
+	static const struct statement find = { STATEMENT_ONCE,
+					       "SELECT reconciled FROM homes WHERE home = $1", 1 };
+	bool found = false;
+	int r = l->ops->run(l, &find, &home, compare_boot, &found, err);
+	return r < 0 ? r : found;
+}
+
+int put_reconciled(struct ledger *l, const char *home, struct err *err)
+{
+	static const struct statement put = { STATEMENT_ONCE,
+					      "UPDATE homes SET reconciled = $1 WHERE home = $2",
+					      2 };
+	char boot[64];
+	home_boot(boot);
+	const char *const values[] = { boot, home };
+	return l->ops->run(l, &put, values, NULL, NULL, err);
 }

@@ -58,15 +58,13 @@ static int migrate_one(struct ledger *l, struct err *err)
 		r = schema_versions(l, &v, err);
 	if (r < 0 || v.found >= v.known)
 		return r < 0 ? r : 1;
-	if (v.found == 0) {
-		r = l->ops->prepare_empty(l, err);
-		if (r >= 0)
-			r = l->ops->script(
-				l,
-				"CREATE TABLE cupel_schema (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, "
-				"sha256 TEXT NOT NULL, applied TEXT NOT NULL)",
-				err);
-	}
+	r = l->ops->prepare_schema(l, err);
+	if (r >= 0 && v.found == 0)
+		r = l->ops->script(
+			l,
+			"CREATE TABLE cupel_schema (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, "
+			"sha256 TEXT NOT NULL, applied TEXT NOT NULL)",
+			err);
 	const struct migration *m = &migrations[v.found];
 	if (r >= 0)
 		r = l->ops->script(l, m->sql, err);

@@ -197,7 +197,7 @@ static int is_empty(struct ledger *l, struct err *err)
 	return r < 0 ? r : !found;
 }
 
-static int prepare_empty(struct ledger *l, struct err *err)
+static int prepare_schema(struct ledger *l, struct err *err)
 {
 	return 0;
 }
@@ -238,7 +238,7 @@ static const struct ledger_ops ops = {
 	.script = script,
 	.run = run,
 	.is_empty = is_empty,
-	.prepare_empty = prepare_empty,
+	.prepare_schema = prepare_schema,
 	.verify = verify,
 	.free = sqlite_free,
 };

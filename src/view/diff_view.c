@@ -254,22 +254,24 @@ static void print_value(struct table *t, const char *key, const json_t *value)
 	}
 }
 
-static void print_section(const json_t *diff, const char *key)
+static int print_section(const json_t *diff, const char *key, struct err *err)
 {
-	CLEANUP_TABLE struct table t = { .n_columns = 3 };
 	const json_t *rows = json_object_get(diff, key);
 	CLEANUP_FREE char *head = str_visible(key);
+	const struct table_column columns[] = {
+		{ head, TABLE_WRAP },
+		{ json_string_value(json_object_get(diff, "a")), TABLE_WRAP },
+		{ json_string_value(json_object_get(diff, "b")), TABLE_WRAP },
+	};
+	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
 	size_t i;
 	json_t *row;
 	if (json_array_size(rows) == 0) {
 		printf("%s: the same\n", key);
-		return;
+		return 0;
 	}
 	for (char *at = head; *at; at++)
 		*at = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
-	table_add(&t, head);
-	table_add(&t, json_string_value(json_object_get(diff, "a")));
-	table_add(&t, json_string_value(json_object_get(diff, "b")));
 	json_array_foreach(rows, i, row)
 	{
 		const char *name = json_string_value(json_object_get(row, "key"));
@@ -277,17 +279,21 @@ static void print_section(const json_t *diff, const char *key)
 		print_value(&t, name, json_object_get(row, "a"));
 		print_value(&t, name, json_object_get(row, "b"));
 	}
-	table_print(&t, table_room());
+	return table_print(&t, err);
 }
 
-void diff_print(const json_t *diff)
+int diff_print(const json_t *diff, struct err *err)
 {
 	const json_t *outputs = json_object_get(diff, "outputs");
-	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-		print_section(diff, sections[i].key);
+	int r = 0;
+	for (size_t i = 0; r >= 0 && i < sizeof sections / sizeof *sections; i++)
+		r = print_section(diff, sections[i].key, err);
+	if (r < 0)
+		return r;
 	if (json_is_object(outputs))
 		compare_print(outputs, json_string_value(json_object_get(diff, "a")),
 			      json_string_value(json_object_get(diff, "b")));
 	else
 		printf("outputs: one of them has none yet\n");
+	return 0;
 }

@@ -11,4 +11,4 @@
  * where a run has no list of them. */
 int diff_json(const struct config *c, const char *a, const char *b,
 	      const struct tolerance *tolerance, json_t **ret, struct err *err);
-void diff_print(const json_t *diff);
+int diff_print(const json_t *diff, struct err *err);

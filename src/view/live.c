@@ -206,22 +206,24 @@ static void add_row(struct table *t, const json_t *run)
 	table_add(t, json_string_value(json_object_get(run, "name")));
 }
 
-void live_print(const json_t *runs, size_t lines)
+int live_print(const json_t *runs, size_t lines, struct err *err)
 {
-	static const char *const heads[] = { "RUN",  "PHASE", "TIME",    "CPUS",  "MEMORY", "OF",
-					     "PIDS", "DISK",  "RUNTIME", "QUEST", "NAME" };
-	CLEANUP_TABLE struct table t = { .n_columns = sizeof heads / sizeof *heads };
+	static const struct table_column columns[] = {
+		{ "RUN", TABLE_TEXT },    { "PHASE", TABLE_TEXT },    { "TIME", TABLE_NUMBER },
+		{ "CPUS", TABLE_NUMBER }, { "MEMORY", TABLE_NUMBER }, { "OF", TABLE_NUMBER },
+		{ "PIDS", TABLE_NUMBER }, { "DISK", TABLE_NUMBER },   { "RUNTIME", TABLE_CUT },
+		{ "QUEST", TABLE_CUT },   { "NAME", TABLE_CUT },
+	};
+	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
 	size_t i;
 	json_t *run;
-	for (i = 0; i < t.n_columns; i++)
-		table_add(&t, heads[i]);
 	json_array_foreach(runs, i, run)
 	{
 		if (lines && i + 1 >= lines)
 			break;
 		add_row(&t, run);
 	}
-	table_print(&t, table_room());
+	return table_print(&t, err);
 }
 
 void live_print_total(const struct config *c, const json_t *runs)

@@ -12,6 +12,6 @@ extern const char *const live_order_names[]; /* id, cpu, memory, time */
  * "disk_bytes","runtime","quest","name"}]; phase is starting, running, stopping or collecting. What is not known yet is left out. */
 int live_json(const struct config *c, enum live_order order, json_t **ret, struct err *err);
 /* A table; `lines` at most, 0: all. */
-void live_print(const json_t *runs, size_t lines);
+int live_print(const json_t *runs, size_t lines, struct err *err);
 /* One line about all of them, beside what all of them together may use. */
 void live_print_total(const struct config *c, const json_t *runs);

@@ -31,19 +31,23 @@ static void add_row(struct table *t, const json_t *file)
 	table_add(t, said);
 }
 
-void outputs_print(const json_t *manifest, const json_t *files)
+int outputs_print(const json_t *manifest, const json_t *files, struct err *err)
 {
-	static const char *const head[] = { "PATH", "SIZE", "SHA256", "TYPE", "CHECK" };
-	CLEANUP_TABLE struct table t = { .n_columns = sizeof head / sizeof *head };
+	static const struct table_column columns[] = { { "PATH", TABLE_WRAP },
+						       { "SIZE", TABLE_NUMBER },
+						       { "SHA256", TABLE_TEXT },
+						       { "TYPE", TABLE_TEXT },
+						       { "CHECK", TABLE_WRAP } };
+	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
 	size_t i;
 	json_t *entry;
-	for (size_t k = 0; k < t.n_columns; k++)
-		table_add(&t, head[k]);
 	json_array_foreach(files, i, entry)
 	{
 		add_row(&t, entry);
 	}
-	table_print(&t, table_room());
+	int r = table_print(&t, err);
+	if (r < 0)
+		return r;
 	if (json_is_true(json_object_get(manifest, "partial")))
 		printf("partial: the run did not succeed, and nothing vouches for these\n");
 	json_array_foreach(json_object_get(manifest, "refused"), i, entry)
@@ -52,4 +56,5 @@ void outputs_print(const json_t *manifest, const json_t *files)
 		CLEANUP_FREE char *reason = str_visible(text_of(entry, "reason"));
 		printf("refused: %s: %s\n", path, reason);
 	}
+	return 0;
 }

@@ -1,7 +1,8 @@
 /* What a run left behind, for people. */
 #pragma once
 
+#include "base/err.h"
 #include "base/json.h"
 
 /* `files`: entries of outputs.json. */
-void outputs_print(const json_t *manifest, const json_t *files);
+int outputs_print(const json_t *manifest, const json_t *files, struct err *err);

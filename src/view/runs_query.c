@@ -1,13 +1,30 @@
 #include "view/runs_query.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/path.h"
+#include "ledger/ledger.h"
 #include "spec/id.h"
 #include "view/runs_view.h"
+
+#define PAGE 1000 /* runs in memory at a time */
+
+struct runs {
+	const struct config *config;    /* borrowed */
+	const struct runs_query *query; /* borrowed */
+	char since[40];
+	struct ledger *ledger;       /* owned; NULL: the directories are read */
+	struct ledger_filter filter; /* borrows from us and the query */
+	struct strv
+		ids; /* those to look at in their directories, in the order asked for: all, or what the ledger lacks */
+	size_t at;             /* the next of them */
+	char last[ID_MAX + 1]; /* what was asked for up to here; "": nothing yet */
+	uint64_t shown;
+	char shown_last[ID_MAX + 1];
+	bool has_ended, has_more, has_note;
+	struct err note;
+};
 
 void runs_query_release(struct runs_query *q)
 {
@@ -18,19 +35,57 @@ void runs_query_release(struct runs_query *q)
 	cleanup_free(&q->after);
 }
 
-/* Those that this page could have, in its order. */
-static int list_ids(const struct config *c, const struct runs_query *q, struct strv *ret,
-		    struct err *err)
+void runs_free(struct runs *r)
 {
-	CLEANUP_STRV struct strv all = { 0 };
-	int r = id_list(c->home, "runs", &all, err);
-	for (size_t i = 0; r >= 0 && i < all.n; i++) {
-		const char *id = all.v[q->is_reverse ? all.n - 1 - i : i];
-		int order = q->after ? strcmp(id, q->after) : 1;
-		if (!q->after || (q->is_reverse ? order < 0 : order > 0))
-			strv_add(ret, id);
+	if (!r)
+		return;
+	ledger_close(r->ledger);
+	strv_release(&r->ids);
+	free(r);
+}
+
+/* Negative if `a` comes first. */
+static int order(const struct runs *r, const char *a, const char *b)
+{
+	int by_bytes = strcmp(a, b);
+	return r->query->is_reverse ? -by_bytes : by_bytes;
+}
+
+/* Sorted as asked for, each once, without those that came before. */
+static void take_ids(struct runs *r, struct strv *found)
+{
+	const char *before = r->last;
+	strv_release(&r->ids);
+	r->at = 0;
+	strv_sort(found);
+	for (size_t i = 0; i < found->n; i++) {
+		const char *id = found->v[r->query->is_reverse ? found->n - 1 - i : i];
+		if (*before && order(r, id, before) <= 0)
+			continue;
+		strv_add(&r->ids, id);
+		before = id;
 	}
-	return r;
+}
+
+static int list_all(struct runs *r, struct err *err)
+{
+	CLEANUP_STRV struct strv found = { 0 };
+	int e = id_list(r->config->home, "runs", &found, err);
+	if (e >= 0)
+		take_ids(r, &found);
+	return e;
+}
+
+/* In this order: a run goes from active/ to undelivered/, and from there into the ledger. */
+static int list_undelivered(struct runs *r, struct err *err)
+{
+	CLEANUP_STRV struct strv found = { 0 };
+	int e = id_list(r->config->home, "active", &found, err);
+	if (e >= 0)
+		e = id_list(r->config->home, "undelivered", &found, err);
+	if (e >= 0)
+		take_ids(r, &found);
+	return e;
 }
 
 static bool is_one_of(const struct strv *wanted, const char *text)
@@ -43,11 +98,12 @@ static const char *text_of(const json_t *o, const char *key)
 	return json_string_value(json_object_get(o, key));
 }
 
-static bool matches(const struct runs_query *q, const char *since, const json_t *run)
+static bool matches(const struct runs *r, const json_t *run)
 {
+	const struct runs_query *q = r->query;
 	const char *accepted = text_of(run, "accepted");
 	/* RFC 3339 in UTC, all in one form: the order of the texts is that of the times. */
-	if (q->since_ns && (!accepted || strcmp(accepted, since) < 0))
+	if (q->since_ns && (!accepted || strcmp(accepted, r->since) < 0))
 		return false;
 	return is_one_of(&q->states, text_of(run, "state")) &&
 	       is_one_of(&q->causes, text_of(run, "cause")) &&
@@ -55,28 +111,147 @@ static bool matches(const struct runs_query *q, const char *since, const json_t 
 	       is_one_of(&q->quests, text_of(run, "quest"));
 }
 
-int runs_query(const struct config *c, const struct runs_query *q, json_t **ret, char *ret_last,
-	       struct err *err)
+/* As its directory has it, if it is wanted and there. */
+static void add_from_directory(const struct runs *r, const char *id, json_t *page)
 {
-	CLEANUP_STRV struct strv ids = { 0 };
-	CLEANUP_JSON json_t *runs = json_array();
-	char since[40];
-	int r = list_ids(c, q, &ids, err);
-	if (r < 0)
-		return r;
-	clock_write(q->since_ns, since, sizeof since);
-	ret_last[0] = 0;
-	for (size_t i = 0; i < ids.n && !ret_last[0]; i++) {
-		CLEANUP_JSON json_t *run = NULL;
-		if (run_json(c, ids.v[i], &run, NULL) < 0 || !matches(q, since, run))
-			continue;
-		if (q->limit && json_array_size(runs) == q->limit) {
-			const json_t *last = json_array_get(runs, q->limit - 1);
-			(void)snprintf(ret_last, ID_MAX + 1, "%s", text_of(last, "id"));
-		} else {
-			json_array_append(runs, run);
-		}
+	CLEANUP_JSON json_t *run = NULL;
+	if (run_json(r->config, id, &run, NULL) >= 0 && matches(r, run))
+		json_array_append(page, run);
+}
+
+static void page_from_directories(struct runs *r, size_t max, json_t *page)
+{
+	while (r->at < r->ids.n && json_array_size(page) < max)
+		add_from_directory(r, r->ids.v[r->at++], page);
+	r->has_ended = r->at == r->ids.n;
+}
+
+/* The ledger's next, and between them what it does not have yet. */
+static int page_from_ledger(struct runs *r, size_t max, json_t *page, struct err *err)
+{
+	CLEANUP_JSON json_t *known = NULL;
+	size_t i;
+	json_t *run;
+	r->filter.after = r->last[0] ? r->last : NULL;
+	r->filter.limit = (unsigned)max;
+	int e = ledger_runs(r->ledger, r->config, &r->filter, &known, err);
+	if (e < 0)
+		return e;
+	json_array_foreach(known, i, run)
+	{
+		const char *id = text_of(run, "id");
+		while (r->at < r->ids.n && order(r, r->ids.v[r->at], id) < 0)
+			add_from_directory(r, r->ids.v[r->at++], page);
+		bool is_owed = r->at < r->ids.n && str_eq(r->ids.v[r->at], id);
+		r->at += is_owed;
+		if (is_owed || r->query->detail == RUNS_ALL)
+			add_from_directory(r, id, page);
+		else
+			json_array_append(page, run);
 	}
-	*ret = take_ptr(runs);
+	size_t n = json_array_size(known);
+	if (n)
+		(void)snprintf(r->last, sizeof r->last, "%s",
+			       text_of(json_array_get(known, n - 1), "id"));
+	if (n < max) {
+		page_from_directories(r, SIZE_MAX, page);
+		r->has_ended = true;
+	}
 	return 0;
+}
+
+static void leave_ledger(struct runs *r)
+{
+	ledger_close(r->ledger);
+	r->ledger = NULL;
+	r->has_note = true;
+}
+
+static int next(struct runs *r, size_t max, json_t *page, struct err *err)
+{
+	if (r->ledger && page_from_ledger(r, max, page, &r->note) < 0) {
+		leave_ledger(r);
+		int e = list_all(r, err);
+		if (e < 0)
+			return e;
+	}
+	if (!r->ledger)
+		page_from_directories(r, max, page);
+	return 0;
+}
+
+/* -ENODATA: it is not complete yet, which is nobody's fault; the directories are. */
+static int open_ledger(struct runs *r, struct err *err)
+{
+	const struct runs_query *q = r->query;
+	r->filter = (struct ledger_filter){ .causes = &q->causes,
+					    .runtimes = &q->runtimes,
+					    .quests = &q->quests,
+					    .since = q->since_ns ? r->since : NULL,
+					    .is_reverse = q->is_reverse };
+	int e = ledger_open_whole(r->config, &r->ledger, &r->note);
+	if (e >= 0)
+		e = ledger_filter_prepare(r->ledger, r->config, &r->filter, &r->note);
+	if (e >= 0)
+		return list_undelivered(r, err);
+	leave_ledger(r);
+	r->has_note = e != -ENODATA;
+	return list_all(r, err);
+}
+
+int runs_open(const struct config *c, const struct runs_query *q, struct runs **ret,
+	      struct err *err)
+{
+	CLEANUP_RUNS struct runs *r = xcalloc(1, sizeof *r);
+	r->config = c;
+	r->query = q;
+	clock_write(q->since_ns, r->since, sizeof r->since);
+	if (q->after)
+		(void)snprintf(r->last, sizeof r->last, "%s", q->after);
+	int e;
+	if (q->source == RUNS_DIRECTORIES)
+		e = list_all(r, err);
+	else if (is_one_of(&q->states, "ended"))
+		e = open_ledger(r, err);
+	else
+		e = list_undelivered(r, err); /* the ledger has only complete ones */
+	if (e < 0)
+		return e;
+	*ret = take_ptr(r);
+	return 0;
+}
+
+/* One more than is wanted tells whether there are more. */
+int runs_next(struct runs *r, json_t **ret, struct err *err)
+{
+	CLEANUP_JSON json_t *page = json_array();
+	uint64_t left = r->query->limit ? r->query->limit - r->shown : UINT64_MAX;
+	size_t n = 0, max = left < PAGE ? (size_t)left + 1 : PAGE;
+	while (left && !r->has_ended && (n == 0 || n == left)) {
+		int e = next(r, max, page, err);
+		if (e < 0)
+			return e;
+		n = json_array_size(page);
+	}
+	r->has_more = n > left || (!left && r->has_more);
+	while (n > left)
+		json_array_remove(page, --n);
+	r->shown += n;
+	if (n)
+		(void)snprintf(r->shown_last, sizeof r->shown_last, "%s",
+			       text_of(json_array_get(page, n - 1), "id"));
+	*ret = take_ptr(page);
+	return 0;
+}
+
+const char *runs_note(struct runs *r)
+{
+	bool is_new = r->has_note;
+	r->has_note = false;
+	return is_new ? r->note.text : NULL;
+}
+
+const char *runs_left_after(const struct runs *r)
+{
+	return r->has_more ? r->shown_last : NULL;
 }

@@ -95,31 +95,33 @@ static uint64_t number_of(const json_t *o, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(o, key));
 }
 
-void runs_print(const json_t *runs)
+int runs_print(const json_t *runs, struct table *t, struct err *err)
 {
+	static const struct table_column columns[] = {
+		{ "RUN", TABLE_TEXT },    { "CAUSE", TABLE_TEXT },    { "STARTED", TABLE_CUT },
+		{ "WALL", TABLE_NUMBER }, { "MEMORY", TABLE_NUMBER }, { "NAME", TABLE_CUT },
+	};
 	size_t i;
 	json_t *run;
-	int width = 13; /* of a made id; a given one may be longer */
+	t->columns = columns;
+	t->n_columns = sizeof columns / sizeof *columns;
 	json_array_foreach(runs, i, run)
 	{
-		int length = (int)strlen(text_of(run, "id", "?"));
-		width = length > width ? length : width;
-	}
-	printf("%-*s %-14s %-24s %10s %10s  %s\n", width, "RUN", "CAUSE", "STARTED", "WALL",
-	       "MEMORY", "NAME");
-	json_array_foreach(runs, i, run)
-	{
-		char wall[32] = "-", memory[32] = "-";
+		char wall[32] = "", memory[32] = "";
 		const json_t *usage = json_object_get(run, "usage");
 		if (usage) {
 			num_print_duration(number_of(usage, "wall_usec") * 1000, wall, sizeof wall);
 			num_print_size(number_of(usage, "memory_peak_bytes"), memory,
 				       sizeof memory);
 		}
-		printf("%-*s %-14s %-24s %10s %10s  %s\n", width, text_of(run, "id", "?"),
-		       text_of(run, "cause", text_of(run, "state", "?")),
-		       text_of(run, "started", "-"), wall, memory, text_of(run, "name", ""));
+		table_add(t, text_of(run, "id", "?"));
+		table_add(t, text_of(run, "cause", text_of(run, "state", "?")));
+		table_add(t, text_of(run, "started", NULL));
+		table_add(t, wall);
+		table_add(t, memory);
+		table_add(t, text_of(run, "name", NULL));
 	}
+	return table_print(t, err);
 }
 
 /* Which one, and which rule chose it. */

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "spec/config.h"
+#include "view/table.h"
 
 /* One run: {"id","state","cause","exit_status","started","name","quest","runtime","completion_notes","directory"}; state is "running",
  * "ended" or "lost?" (no verdict and no keeper; the next sweep records it). -ENOENT if there is none. */
@@ -15,6 +16,7 @@ int run_json(const struct config *c, const char *id, json_t **ret, struct err *e
 bool run_is_alive(const struct config *c, const char *id, pid_t *ret_keeper);
 /* When it was accepted and started, by its events: {"accepted","started"}. */
 json_t *run_times_json(int dir_fd);
-void runs_print(const json_t *runs);
+/* A page of them; `t` is {0} before the first. */
+int runs_print(const json_t *runs, struct table *t, struct err *err);
 /* Everything about one, for people. */
 int run_print(const struct config *c, const char *id, struct err *err);

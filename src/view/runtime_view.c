@@ -52,16 +52,17 @@ static char *limits_text(const json_t *limits)
 	return xstrdup(str_text(&text));
 }
 
-void runtimes_print(const json_t *rows)
+int runtimes_print(const json_t *rows, struct err *err)
 {
-	static const char *const head[] = { "NAME",     "KIND",        "VERSION", "HEALTH",
-					    "VERIFIED", "FINGERPRINT", "LIMITS",  "SUMMARY" };
-	CLEANUP_TABLE struct table t = { .n_columns = sizeof head / sizeof *head };
+	static const struct table_column columns[] = {
+		{ "NAME", TABLE_TEXT },   { "KIND", TABLE_TEXT },     { "VERSION", TABLE_CUT },
+		{ "HEALTH", TABLE_TEXT }, { "VERIFIED", TABLE_TEXT }, { "FINGERPRINT", TABLE_TEXT },
+		{ "LIMITS", TABLE_TEXT }, { "SUMMARY", TABLE_CUT },
+	};
+	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
 	uint64_t now = clock_real_ns();
 	size_t i;
 	json_t *row;
-	for (size_t k = 0; k < t.n_columns; k++)
-		table_add(&t, head[k]);
 	json_array_foreach(rows, i, row)
 	{
 		CLEANUP_FREE char *ago = time_ago(text_of(row, "verified"), now);
@@ -80,7 +81,9 @@ void runtimes_print(const json_t *rows)
 		for (size_t k = 0; k < t.n_columns; k++)
 			table_add(&t, cells[k]);
 	}
-	table_print(&t, table_room());
+	int r = table_print(&t, err);
+	if (r < 0)
+		return r;
 	bool first = true;
 	json_array_foreach(rows, i, row)
 	{
@@ -90,6 +93,7 @@ void runtimes_print(const json_t *rows)
 			       text_of(row, "health"), reason);
 		first = first && !*reason;
 	}
+	return 0;
 }
 
 static void line(const char *title, const char *text)

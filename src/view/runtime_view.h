@@ -15,7 +15,7 @@ json_t *runtime_fault_json(const struct catalog_fault *f);
 json_t *runtime_json(const struct runtime *r, const struct standing *s,
 		     const struct strv *overrides);
 
-void runtimes_print(const json_t *rows);
+int runtimes_print(const json_t *rows, struct err *err);
 void runtime_print(const json_t *runtime);
 
 /* The result of a check: {"name","health","reason","verified","depth","fingerprint","checks","drift"}. */

@@ -1,9 +1,58 @@
 #include "view/table.h"
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <libsmartcols/libsmartcols.h>
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#define LIBRARY "libsmartcols.so.1"
+
+/* The functions used, by their own names without "scols_". */
+#define SMARTCOLS_FUNCTIONS(ROW)                                                                   \
+	ROW(new_table)                                                                             \
+	ROW(unref_table)                                                                           \
+	ROW(table_new_column)                                                                      \
+	ROW(table_new_line)                                                                        \
+	ROW(table_enable_noheadings)                                                               \
+	ROW(table_set_column_separator)                                                            \
+	ROW(table_set_termforce)                                                                   \
+	ROW(table_set_termwidth)                                                                   \
+	ROW(line_set_data)                                                                         \
+	ROW(print_table)
+
+struct smartcols {
+#define SMARTCOLS_MEMBER(name) __typeof__(scols_##name) *name;
+	SMARTCOLS_FUNCTIONS(SMARTCOLS_MEMBER)
+#undef SMARTCOLS_MEMBER
+};
+
+/* Never unloaded: a long table is printed in many parts. */
+static int load(struct smartcols *s, struct err *err)
+{
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (!library)
+		return err_set(
+			err, ERR_HOST, EOPNOTSUPP,
+			"tables are printed by " LIBRARY
+			", which cannot be loaded (%s). Remedy: apt-get install libsmartcols1; --json needs it not",
+			dlerror());
+		/* POSIX gives data and function pointers one size; the copy says so to the compiler. */
+#define SMARTCOLS_LOAD(name)                                                                       \
+	do {                                                                                       \
+		void *symbol = dlsym(library, "scols_" #name);                                     \
+		if (!symbol)                                                                       \
+			return err_set(err, ERR_HOST, EOPNOTSUPP, LIBRARY " has no scols_" #name); \
+		memcpy(&s->name, &symbol, sizeof(symbol));                                         \
+	} while (0);
+	SMARTCOLS_FUNCTIONS(SMARTCOLS_LOAD)
+#undef SMARTCOLS_LOAD
+	(void)dlclose(library);
+	return 0;
+}
 
 void table_release(struct table *t)
 {
@@ -24,48 +73,87 @@ static size_t width_of(const char *text)
 	return width;
 }
 
-static size_t bytes_of(const char *text, size_t width)
-{
-	size_t at = 0;
-	while (text[at] && (width > 0 || ((unsigned char)text[at] & 0xc0) == 0x80)) {
-		width -= ((unsigned char)text[at] & 0xc0) != 0x80;
-		at++;
-	}
-	return at;
-}
-
-static size_t column_width(const struct table *t, size_t column)
-{
-	size_t widest = 0;
-	for (size_t i = column; i < t->cells.n; i += t->n_columns) {
-		size_t width = width_of(t->cells.v[i]);
-		widest = width > widest ? width : widest;
-	}
-	return widest;
-}
-
-size_t table_room(void)
+/* Columns of the terminal that standard output is; 0 if it is none. */
+static size_t terminal_width(void)
 {
 	struct winsize size = { 0 };
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-void table_print(const struct table *t, size_t room)
+static int add_columns(const struct smartcols *s, struct libscols_table *to, struct table *t)
 {
-	CLEANUP_FREE size_t *widths = xcalloc(t->n_columns, sizeof *widths);
-	for (size_t i = 0; i < t->n_columns; i++)
-		widths[i] = column_width(t, i);
-	for (size_t row = 0; row + t->n_columns <= t->cells.n; row += t->n_columns) {
-		size_t used = 0;
-		for (size_t i = 0; i + 1 < t->n_columns; i++) {
-			const char *text = t->cells.v[row + i];
-			size_t width = widths[i];
-			printf("%s%*s", text, (int)(width - width_of(text) + 2), "");
-			used += width + 2;
-		}
-		const char *last = t->cells.v[row + t->n_columns - 1];
-		bool cut = room && used + width_of(last) > room && room > used + 3;
-		printf("%.*s%s\n", (int)(cut ? bytes_of(last, room - used - 3) : strlen(last)),
-		       last, cut ? "..." : "");
+	static const int flags[] = { [TABLE_NUMBER] = SCOLS_FL_RIGHT,
+				     [TABLE_CUT] = SCOLS_FL_TRUNC,
+				     [TABLE_WRAP] = SCOLS_FL_WRAP };
+	for (size_t i = 0; i < t->n_columns; i++) {
+		const struct table_column *c = &t->columns[i];
+		if (!s->table_new_column(to, c->head ? c->head : "", (double)t->widths[i],
+					 flags[c->kind]))
+			return -ENOMEM;
 	}
+	return 0;
+}
+
+static int add_line(const struct smartcols *s, struct libscols_table *to, struct table *t,
+		    char *const *cells)
+{
+	struct libscols_line *line = s->table_new_line(to, NULL);
+	int r = line ? 0 : -ENOMEM;
+	for (size_t i = 0; r >= 0 && i < t->n_columns; i++) {
+		const char *text = cells ? cells[i] : t->columns[i].head;
+		size_t width = width_of(text);
+		t->widths[i] = width > t->widths[i] ? width : t->widths[i];
+		r = s->line_set_data(line, i, text);
+	}
+	return r;
+}
+
+/* The head is a line like any other: the library prints none where there are no lines. */
+static int fill(const struct smartcols *s, struct libscols_table *to, struct table *t)
+{
+	size_t room = terminal_width();
+	int r = s->table_enable_noheadings(to, 1);
+	if (r >= 0)
+		r = s->table_set_column_separator(to, "  ");
+	if (r >= 0)
+		r = s->table_set_termforce(to,
+					   room ? SCOLS_TERMFORCE_ALWAYS : SCOLS_TERMFORCE_NEVER);
+	if (r >= 0 && room)
+		r = s->table_set_termwidth(to, room);
+	if (r >= 0)
+		r = add_columns(s, to, t);
+	if (r >= 0 && !t->is_begun && t->columns[0].head)
+		r = add_line(s, to, t, NULL);
+	for (size_t i = 0; r >= 0 && i + t->n_columns <= t->cells.n; i += t->n_columns)
+		r = add_line(s, to, t, t->cells.v + i);
+	return r;
+}
+
+static int print(const struct smartcols *s, struct table *t)
+{
+	struct libscols_table *to = s->new_table();
+	int r = to ? fill(s, to, t) : -ENOMEM;
+	if (r >= 0)
+		r = s->print_table(to);
+	s->unref_table(to);
+	return r;
+}
+
+int table_print(struct table *t, struct err *err)
+{
+	struct smartcols s = { 0 };
+	int r = load(&s, err);
+	if (r < 0)
+		return r;
+	/* What is cleaned is UTF-8, whatever the caller's locale: else its letters were printed as codes. */
+	locale_t text = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	locale_t before = text ? uselocale(text) : (locale_t)0;
+	r = print(&s, t);
+	if (text) {
+		(void)uselocale(before);
+		freelocale(text);
+	}
+	strv_release(&t->cells);
+	t->is_begun = true;
+	return r < 0 ? err_set(err, ERR_HOST, -r, "print a table: %s", strerrordesc_np(-r)) : 0;
 }

@@ -39,6 +39,14 @@ def deliver(faulty, fault=None):
     )
 
 
+def assert_chained(faulty):
+    """Each run once, in one chain, of which the ledger has a copy."""
+    status, out, err = faulty.caller.call(faulty.caller.binary, "audit", "verify", "--json")
+    assert status == 0, (out, err)
+    report = json.loads(out)
+    assert report["chained"] == report["runs"] and report["uncompared"] is None, report
+
+
 def check(faulty, status, err):
     assert status in (0, 1, 125, -9) and (status != 125 or "cupel: " in err), (status, err)
     status, out, err = deliver(faulty)
@@ -47,6 +55,7 @@ def check(faulty, status, err):
     runs = sum((path / "verdict.json").exists() for path in (faulty.caller.home / "runs").iterdir())
     assert audit["runs"] == runs > 0
     assert list((faulty.caller.home / "undelivered").iterdir()) == []
+    assert_chained(faulty)
     leftovers.assert_nothing_left(faulty.caller)
 
 
@@ -59,7 +68,8 @@ def settled(faulty_root):
 def test_every_phase_of_delivery_is_reached_and_survives_death(settled):
     owed_run(settled)
     phases = settled.trace("ledger", "check", "--json").phases
-    assert phases == ["ledger-begun", "ledger-entered", "ledger-committed", "ledger-settled"]
+    assert phases == ["ledger-begun", "ledger-chain-written", "ledger-chain-synced", "ledger-entered",
+                      "ledger-committed", "ledger-settled"]
     failures = Failures()
     for phase in phases:
         owed_run(settled)

@@ -1,6 +1,9 @@
 """The command line as people use it. After each test nothing may be left on the host."""
 
+import os
+
 import cupel as lib
+import ledgers
 import leftovers
 import pytest
 
@@ -38,3 +41,30 @@ def fresh(callers, request):
     caller = lib.Cupel("root")
     yield caller
     caller.close()
+
+
+@pytest.fixture(scope="session")
+def server():
+    if os.geteuid() != 0:
+        pytest.skip("root: the tests start PostgreSQL as its own user")
+    if not (ledgers.BIN / "postgres").exists():
+        pytest.skip("postgres: PostgreSQL 15 is not installed")
+    made = ledgers.Server()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def kept(request, callers, server):
+    callers("root")  # skips where there is none
+    made = ledgers.Kept(request.param, server)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def kept_sqlite(callers, server):
+    callers("root")
+    made = ledgers.Kept("sqlite", server)
+    yield made
+    made.close()

@@ -49,18 +49,20 @@ static void check_views(struct places *p)
 {
 	CLEANUP_JSON json_t *run = NULL, *runs = NULL, *diff = NULL;
 	struct config c = { .home = p->home };
-	struct runs_query all = { 0 };
+	struct runs_query all = { .source = RUNS_DIRECTORIES };
+	CLEANUP_RUNS struct runs *reader = NULL;
+	CLEANUP_TABLE struct table table = { 0 };
 	struct tolerance none = { 0 };
 	struct err err = { 0 };
-	char last[ID_MAX + 1];
 
 	CHECK(fuzz_accepted(run_json(&c, "r", &run, &err), &err));
 	CHECK(str_eq(json_string_value(json_object_get(run, "id")), "r"));
-	CHECK(fuzz_accepted(runs_query(&c, &all, &runs, last, &err), &err));
-	CHECK(json_array_size(runs) == 1 && !last[0]);
-	runs_print(runs);
+	CHECK(fuzz_accepted(runs_open(&c, &all, &reader, &err), &err));
+	CHECK(fuzz_accepted(runs_next(reader, &runs, &err), &err));
+	CHECK(json_array_size(runs) == 1 && !runs_left_after(reader));
+	CHECK(runs_print(runs, &table, &err) >= 0);
 	CHECK(fuzz_accepted(diff_json(&c, "r", "r", &none, &diff, &err), &err));
-	diff_print(diff);
+	CHECK(diff_print(diff, &err) >= 0);
 	CHECK(fuzz_accepted(run_print(&c, "r", &err), &err));
 }
 

@@ -4,6 +4,7 @@ SQLite files."""
 import contextlib
 import csv
 import io
+import json
 import os
 import pathlib
 import pwd
@@ -13,6 +14,7 @@ import subprocess
 import tempfile
 
 import cupel as lib
+import leftovers
 
 BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
 SCHEMA = lib.TESTS.parent / "src/ledger/schema"
@@ -27,9 +29,10 @@ HAND_MADE = (
 class Server:
     """A PostgreSQL cluster in a temporary directory, as the user postgres, gone afterwards."""
 
-    def __init__(self, *options, rules=""):
-        """`options` are the server's, `rules` lines of pg_hba.conf before all others."""
-        self.options = options
+    def __init__(self, *options, rules="", durable=False):
+        """`options` are the server's, `rules` lines of pg_hba.conf before all others; `durable` is
+        for benchmarks: a crash of the server alone loses nothing without."""
+        self.options = [*options, "-c", f"fsync={'on' if durable else 'off'}"]
         self.account = pwd.getpwnam("postgres")
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="cupel-ledger-"))
         os.chown(self.base, self.account.pw_uid, self.account.pw_gid)
@@ -61,7 +64,7 @@ class Server:
             self.process = subprocess.Popen(
                 [BIN / "postgres", "-D", self.base / "data", "-c", "listen_addresses="]
                 + ["-c", f"unix_socket_directories={self.base}", "-c", "shared_buffers=16MB"]
-                + list(self.options),
+                + self.options,
                 stdout=log,
                 stderr=log,
                 cwd="/",
@@ -88,7 +91,7 @@ class Server:
         return done.stdout
 
     def close(self):
-        self.down(2)
+        self.down()
         shutil.rmtree(self.base)
 
 
@@ -102,7 +105,9 @@ class PostgresLedger:
         server.up()
         server.count += 1
         self.name = f"ledger{server.count}"
-        server.psql("postgres", f"CREATE DATABASE {self.name}")
+        # In the order of people, which is not that of bytes.
+        how = "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'"
+        server.psql("postgres", f"CREATE DATABASE {self.name} {how}")
         self.url = f"postgresql://app@/{self.name}?host={server.base}"
 
     def query(self, sql):
@@ -193,3 +198,62 @@ class SqliteLedger:
 
     def close(self):
         self.up()
+
+
+class Kept:
+    """A fresh caller with its database."""
+
+    def __init__(self, kind, server):
+        self.caller = lib.Cupel("root")
+        self.db = (
+            PostgresLedger(server)
+            if kind == "postgresql"
+            else SqliteLedger(self.caller.base / "db")
+        )
+        self.configure(self.db.url)
+
+    def configure(self, url):
+        self.caller.configure(f"ledger: {{url: '{url}'}}\n" if url else "")
+
+    def run(self, *command, **options):
+        return self.caller.run(*(command or ("--", "true")), **options)
+
+    def command(self, *words):
+        """(status, what it printed as JSON, stderr)"""
+        status, out, err = self.caller.call(self.caller.binary, *words, "--json")
+        return status, json.loads(out) if out else None, err
+
+    def status(self):
+        status, answer, err = self.command("ledger", "status")
+        assert status == 0, err
+        return answer
+
+    def quiet(self):
+        """Whoever delivers in the background has come to an end."""
+        assert lib.wait_until(lambda: not leftovers.processes(self.caller))
+
+    def settle(self):
+        """Delivered, as any next command would have it."""
+        self.quiet()
+        self.command("gc")
+        self.quiet()
+        return self.status()
+
+    def ids(self):
+        return sorted(row[0] for row in self.db.query("SELECT id FROM runs"))
+
+    def owed(self):
+        return sorted(path.name for path in (self.caller.home / "undelivered").iterdir())
+
+    def owe(self, run_id):
+        (self.caller.home / "undelivered" / run_id).touch()
+
+    def assert_whole(self):
+        status, audit, err = self.command("ledger", "check")
+        assert status == 0, (audit, err)
+        return audit
+
+    def close(self):
+        self.db.close()
+        leftovers.assert_nothing_left(self.caller)
+        self.caller.close()

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "runtime/fingerprint.h"
+#include "runtime/parallel.h"
 
 /* Texts that live as long as their owner: a file's path costs no allocation of its own. */
 struct arena {
@@ -228,7 +229,3 @@ void drifts_trees(struct drifts *d, const struct tree *then, const struct tree *
 		  enum depth depth);
 void drifts_records(struct drifts *d, const struct records *records, const struct tree *now);
 void drifts_owners(struct drifts *d, const struct records *records);
-
-/* Runs work(data) on one thread for each cpu that this process may use, and tick(data) ten times a second in the caller's own
- * thread. Returns when all have ended. */
-void parallel_run(void (*work)(void *data), void (*tick)(void *data), void *data);

@@ -100,6 +100,8 @@ static int put_shared(struct delivering *d, struct err *err)
 		r = put_home(d->ledger, d->config, d->home, err);
 	if (r >= 0)
 		r = put_health(d->ledger, d->config, d->home, err);
+	if (r >= 0)
+		r = put_checks(d->ledger, d->config, d->home, err);
 	return r < 0 ? r : transaction_commit(&t, err);
 }
 

@@ -80,6 +80,8 @@ int put_posting(struct ledger *l, const char *home, const struct posting *e,
 int put_removal(struct ledger *l, const char *home, const char *id, struct err *err);
 /* HOME/runtimes/NAME/state.json of each runtime that was checked. */
 int put_health(struct ledger *l, const struct config *c, const char *home, struct err *err);
+/* health_record.c: those in HOME/health. */
+int put_checks(struct ledger *l, const struct config *c, const char *home, struct err *err);
 /* The ids of every run of the home, sorted. */
 int put_ids(struct ledger *l, const char *home, struct strv *ret, struct err *err);
 /* Those that the second does not have; both are sorted. */

@@ -16,6 +16,7 @@ import cupel as lib
 
 BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
 SCHEMA = lib.TESTS.parent / "src/ledger/schema"
+KNOWN = len(list(SCHEMA.glob("*.sql")))  # the schema that this cupel writes
 HAND_MADE = (
     "CREATE TABLE cupel_schema (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, "
     "sha256 TEXT NOT NULL, applied TEXT NOT NULL); "

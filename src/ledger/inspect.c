@@ -153,9 +153,10 @@ static int check_indexes(struct inspection *i, const char *schema, struct err *e
 		struct err why = { 0 };
 		r = ask(i, sql, NULL, NULL, &why);
 		if (r == -EACCES) {
-			note(i, "indexes were not looked at: that takes the right to execute "
-				"bt_index_check (GRANT EXECUTE ON FUNCTION bt_index_check(regclass, "
-				"boolean) TO ...)");
+			note(i,
+			     "indexes were not looked at: that takes the right to execute "
+			     "bt_index_check (GRANT EXECUTE ON FUNCTION bt_index_check(regclass, "
+			     "boolean) TO ...)");
 			return 0;
 		}
 		if (r == -EBADMSG || r == -EIO) {
@@ -171,10 +172,11 @@ static int check_indexes(struct inspection *i, const char *schema, struct err *e
 static int inspect_indexes(struct inspection *i, struct err *err)
 {
 	CLEANUP_STRV struct strv schema = { 0 };
-	int r = ask(i,
-		    "SELECT quote_ident(nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = "
-		    "e.extnamespace WHERE extname = 'amcheck'",
-		    list_row, &schema, err);
+	int r = ask(
+		i,
+		"SELECT quote_ident(nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = "
+		"e.extnamespace WHERE extname = 'amcheck'",
+		list_row, &schema, err);
 	if (r >= 0 && schema.n == 0)
 		note(i, "indexes were not looked at: the extension amcheck is not in this database "
 			"(CREATE EXTENSION amcheck)");

@@ -63,7 +63,8 @@ static const struct option_row rows[] = {
 	{ 0, "max-time", "DURATION",
 	  "stop in the store after this time; the next call goes on from there", set,
 	  SET_MAX_TIME },
-	{ 0, "deep", NULL, "read every output and every file of locked runtimes too", set,
+	{ 0, "deep", NULL,
+	  "read every output, and every file of locked runtimes and of what is protected", set,
 	  SET_DEEP },
 	{ 0, "quick", NULL, "of the ledger only what is quick: pages, not indexes against tables",
 	  set, SET_QUICK },
@@ -144,9 +145,9 @@ const struct command command_verify = {
 	.name = "verify",
 	.usage = "[--slice K/N] [--max-time DURATION] [--deep] [--quick] [--json] [PART...]",
 	.summary =
-		"prove that ledger, chain of events, runs, store and runtimes are what they were; repairs nothing",
+		"prove that ledger, chain of events, runs, store, runtimes and what is protected are what they were; repairs nothing",
 	.details =
-		"PART is ledger, chain, runs, store or runtimes; without one, all of them.\n"
+		"PART is ledger, chain, runs, store, runtimes or protect; without one, all of them.\n"
 		"The exit status is 0 if all is well, 1 if something is wrong, 2 if something could not be looked at, or usage.",
 	.options = &verify_options,
 	.main = main_verify,

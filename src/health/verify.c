@@ -7,10 +7,13 @@
 #include "health/verify_parts.h"
 #include "ledger/health_record.h"
 
-const char *const verify_part_names[] = { "ledger", "chain", "runs", "store", "runtimes" };
+const char *const verify_part_names[] = {
+	"ledger", "chain", "runs", "store", "runtimes", "protect"
+};
 
-static void (*const checks[])(struct verifying *v) = { verify_ledger, verify_chain, verify_runs,
-						       verify_store, verify_runtimes };
+static void (*const checks[])(struct verifying *v) = { verify_ledger,   verify_chain,
+						       verify_runs,     verify_store,
+						       verify_runtimes, verify_protect };
 
 void verify_report_release(struct verify_report *r)
 {

@@ -15,6 +15,7 @@ enum verify_part {
 	VERIFY_RUNS,
 	VERIFY_STORE,
 	VERIFY_RUNTIMES,
+	VERIFY_PROTECT,
 	VERIFY_PART_COUNT_
 };
 extern const char *const verify_part_names[];

@@ -34,6 +34,7 @@ void verify_chain(struct verifying *v);
 void verify_runs(struct verifying *v);
 void verify_store(struct verifying *v);
 void verify_runtimes(struct verifying *v);
+void verify_protect(struct verifying *v);
 
 /* verify_shelves.c: HOME/verify.json, when each shelf of the store was last looked through, whole. */
 struct shelves {

@@ -3,6 +3,7 @@
 
 #include "base/task.h"
 #include "collect/outputs.h"
+#include "keeper/guard.h"
 #include "keeper/uids.h"
 #include "keeper/watch.h"
 
@@ -18,6 +19,7 @@ struct keeper_state {
 	struct task sync_task; /* owns k.record while it runs, and fills the next two */
 	int sync_result;
 	struct err sync_err;
+	struct guard *guard; /* owned; NULL: nothing is protected */
 	uint64_t accepted_real_ns, started_real_ns, ended_real_ns;
 };
 

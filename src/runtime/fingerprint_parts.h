@@ -1,4 +1,5 @@
-/* What a fingerprint is made of; shared by fingerprint*.c, lock.c, manifest*.c and drift*.c only.
+/* What a fingerprint is made of; shared by fingerprint*.c, lock.c, manifest*.c and drift*.c, and by what is protected, which is looked at in
+ * the same way.
  *
  * A snapshot is a runtime as it was seen: the items that its package managers tell of (identity), and its files (stat, content).
  * The lock's manifest is the same written down, so that two snapshots are compared and no third form exists. */
@@ -140,6 +141,9 @@ struct entry {
 struct tree {
 	int root_fd;      /* owned */
 	uint64_t resolve; /* how a path is opened below it; 0: no link on the way */
+	bool is_whole;    /* bytecode counts too: it is no runtime */
+	const char *skip; /* borrowed or NULL; a directory below it that is not entered */
+	size_t max;       /* entries; 0: as many as a runtime may have */
 	struct entry *v;  /* owned; sorted by entry_order */
 	size_t n;
 	struct arena arena;

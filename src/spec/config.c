@@ -23,6 +23,7 @@ void config_release(struct config *c)
 	free(c->project_docs);
 	strv_release(&c->runtime_dirs);
 	strv_release(&c->protect);
+	strv_release(&c->watch);
 	for (size_t i = 0; i < c->n_profiles; i++)
 		free(c->profiles[i].name);
 	free(c->profiles);
@@ -216,6 +217,18 @@ static void protect_add(struct config_layer *layer, const char *path, const char
 	strv_add(&c->protect, path);
 }
 
+/* A project keeps its own paths from being shown; what is looked at around each run is the host's and the user's to say. */
+static void watch_add(struct config_layer *layer, const char *what, const char *origin)
+{
+	struct strv *watch = &layer->config->watch;
+
+	if (layer->source == CONFIG_PROJECT || strv_has(watch, what))
+		return;
+	strv_add(watch, what);
+	if (config_is_url(what))
+		pairs_set(layer->origins, what, origin);
+}
+
 /* What one file protects stays protected, whatever later files say. A path that leads through a link is
  * protected by both its names: what is to be shown comes with its links resolved. */
 static int protect_settle(struct config_layer *layer, struct err *err)
@@ -224,14 +237,25 @@ static int protect_settle(struct config_layer *layer, struct err *err)
 	const char *base = layer->source == CONFIG_PROJECT ? c->project_root : layer->directory;
 
 	for (size_t i = 0; i < layer->protect.n; i++) {
-		CLEANUP_FREE char *path = path_normal(base, layer->protect.v[i]);
+		const char *said = layer->protect.v[i], *origin = layer->protect_at.v[i];
+		bool is_url = config_is_url(said), is_file = str_starts(said, "sqlite:");
+		if (is_url)
+			watch_add(layer, said, origin);
+		if (is_url && !is_file)
+			continue;
+		CLEANUP_FREE char *path =
+			path_normal(base, is_file ? said + strlen("sqlite:") : said);
 		CLEANUP_FREE char *real = path ? path_real(path) : NULL;
 		if (!path)
 			return err_caller(err, "%s: a protected path is not usable; correct it",
-					  layer->protect_at.v[i]);
-		protect_add(layer, path, layer->protect_at.v[i]);
+					  origin);
+		protect_add(layer, path, origin);
 		if (real)
-			protect_add(layer, real, layer->protect_at.v[i]);
+			protect_add(layer, real, origin);
+		if (!is_file)
+			watch_add(layer, path, origin);
+		if (!is_file && real)
+			watch_add(layer, real, origin);
 	}
 	return 0;
 }

@@ -37,8 +37,10 @@ struct config {
 	bool has_project_runtimes; /* the last of them is a project's */
 	char *project_root;        /* owned or NULL */
 	char *project_data; /* owned absolute or NULL: project root's `data` if it exists or was named */
-	char *project_docs;       /* owned absolute or NULL */
-	struct strv protect;      /* absolute paths that analyses must never see or change */
+	char *project_docs;  /* owned absolute or NULL */
+	struct strv protect; /* absolute paths that analyses must never see or change */
+	struct strv
+		watch; /* of these, and databases: what is watched for changes. "/PATH", "sqlite:/PATH", "postgresql://..." */
 	struct profile *profiles; /* owned; those said in files */
 	size_t n_profiles;
 	struct limits defaults;
@@ -85,6 +87,10 @@ int config_text(const char *path, enum config_source source, char **ret_text, si
 		struct err *err);
 
 int config_read(const struct config_where *where, struct config *ret, struct err *err);
+/* A database, not a path. */
+bool config_is_url(const char *text);
+/* A URL without its password; anything else as it is. Owned by the caller. */
+char *config_url_shown(const char *url);
 /* ledger.url for people's eyes: the default in words, and no password. Owned by the caller. */
 char *config_ledger_shown(const struct config *c);
 /* The working directory of a run: root + template with {id} replaced. Owned by the caller. */

@@ -129,8 +129,18 @@ READER(read_protect)
 	struct config_layer *layer = target;
 	int r = node_strings(d, n, PROTECT_MAX, &layer->protect, err);
 
-	for (size_t i = 0; r >= 0 && i < n->n; i++)
-		strv_take(&layer->protect_at, node_origin(d, n->values[i]));
+	for (size_t i = 0; r >= 0 && i < n->n; i++) {
+		const struct node *value = n->values[i];
+		strv_take(&layer->protect_at, node_origin(d, value));
+		if (layer->source == CONFIG_PROJECT && config_is_url(value->text))
+			r = node_error(
+				d, value, err,
+				"a database is the host's to protect, not a project's; move it to "
+				"/etc/cupel/cupel.yaml or to your own ~/.config/cupel/cupel.yaml");
+		else if (str_starts(value->text, "sqlite:") &&
+			 value->text[strlen("sqlite:")] != '/')
+			r = node_error(d, value, err, "write an absolute path: sqlite:/PATH");
+	}
 	return r;
 }
 

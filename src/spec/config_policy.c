@@ -269,23 +269,29 @@ int config_read_ledger(const struct document *d, const struct node *n, void *tar
 	return map_read(d, n, ROWS(rows), target, err);
 }
 
+bool config_is_url(const char *text)
+{
+	return str_starts(text, "sqlite:") || str_starts(text, "postgresql://") ||
+	       str_starts(text, "postgres://");
+}
+
 /* What may be a password: between "//USER:" and the last '@' before the path, and behind "password=" among the parameters. */
-char *config_ledger_shown(const struct config *c)
+char *config_url_shown(const char *url)
 {
 	CLEANUP_STR struct str shown = { 0 };
 
-	if (!c->ledger_url)
-		return xasprintf("sqlite:%s/cupel.db", c->home);
-	const char *start = strstr(c->ledger_url, "://");
-	const char *rest = start ? start + 3 : c->ledger_url;
+	const char *start = strstr(url, "://");
+	const char *rest = start ? start + 3 : url;
 	const char *at = start ? memrchr(rest, '@', strcspn(rest, "/?")) : NULL;
 	const char *colon = at ? memchr(rest, ':', (size_t)(at - rest)) : NULL;
+	if (!config_is_url(url))
+		return xstrdup(url);
 	if (colon) {
-		str_add_n(&shown, c->ledger_url, (size_t)(colon - c->ledger_url));
+		str_add_n(&shown, url, (size_t)(colon - url));
 		str_add(&shown, ":***");
 		rest = at;
 	} else {
-		rest = c->ledger_url;
+		rest = url;
 	}
 	for (const char *secret; (secret = strcasestr(rest, "password="));) {
 		str_add_n(&shown, rest, (size_t)(secret - rest) + strlen("password="));
@@ -295,4 +301,10 @@ char *config_ledger_shown(const struct config *c)
 	}
 	str_add(&shown, rest);
 	return str_take(&shown);
+}
+
+char *config_ledger_shown(const struct config *c)
+{
+	return c->ledger_url ? config_url_shown(c->ledger_url)
+			     : xasprintf("sqlite:%s/cupel.db", c->home);
 }

@@ -94,13 +94,21 @@ static void list_profiles(struct listing *to)
 
 static void list_protect(struct listing *to)
 {
-	const struct strv *protect = &to->config->protect;
+	const struct strv *protect = &to->config->protect, *watch = &to->config->watch;
+	size_t n = protect->n;
 
-	if (protect->n == 0)
+	if (n + watch->n == 0)
 		list_text(to, "protect", NULL);
 	for (size_t i = 0; i < protect->n; i++) {
 		CLEANUP_FREE char *key = xasprintf("protect.%zu", i);
 		list_text(to, key, protect->v[i]);
+	}
+	for (size_t i = 0; i < watch->n; i++) {
+		if (watch->v[i][0] == '/')
+			continue;
+		CLEANUP_FREE char *key = xasprintf("protect.%zu", n++);
+		CLEANUP_FREE char *shown = config_url_shown(watch->v[i]);
+		add(to->config, key, shown, pairs_get(to->origins, watch->v[i]));
 	}
 }
 

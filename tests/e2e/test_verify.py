@@ -105,7 +105,7 @@ def test_what_is_whole(home):
     answer = home.verify("--deep")
     assert answer["findings"] == [] and answer["status"] == "ok"
     parts = {part["part"]: part for part in answer["parts"]}
-    assert list(parts) == ["ledger", "chain", "runs", "store", "runtimes"]
+    assert list(parts) == ["ledger", "chain", "runs", "store", "runtimes", "protect"]
     assert all(part["status"] == "ok" and part["found"] == 0 for part in parts.values())
     assert parts["chain"]["runs"] == 3 and parts["runs"]["runs"] == 3
     assert parts["store"]["objects"] == 7 and parts["store"]["coverage_percent"] == 100
@@ -113,7 +113,7 @@ def test_what_is_whole(home):
     assert {p: p.stat().st_mtime_ns for p in home.home.rglob("*") if "runs/" in str(p)} == before
     kept = {(r["kind"], r["subject"]): r for r in map(json.loads, (
         path.read_text() for path in (home.home / "health").glob("verify*.json")))}
-    assert kept["verify", "store"]["status"] == "ok" and len(kept) == 5
+    assert kept["verify", "store"]["status"] == "ok" and len(kept) == 6
     assert home.verify("--quick", "ledger")["status"] == "ok"
 
 

@@ -95,10 +95,8 @@ static void say_differs(struct keeper_state *s, const struct guarded *one)
 
 void guard_ready(struct keeper_state *s)
 {
-	if (!s->guard)
-		return;
 	guard_join(s);
-	for (size_t i = 0; i < s->guard->n; i++) {
+	for (size_t i = 0; s->guard && i < s->guard->n; i++) {
 		const struct guarded *one = &s->guard->v[i];
 		if (one->before)
 			say_differs(s, one);

@@ -63,6 +63,8 @@ struct config {
 	char *cgroup_parent; /* owned; "cupel": the group under which runs are made */
 	enum cgroup_manager cgroup_manager;
 	enum disk_mechanism disk;
+	uint64_t
+		partial_age_ns; /* gc.partial: partial outputs are removed so long after the verdict; 0: never */
 	char *ledger_url;            /* owned or NULL: SQLite, cupel.db in the home */
 	struct config_value *values; /* owned; in the order of the table of keys */
 	size_t n_values;

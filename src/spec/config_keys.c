@@ -289,6 +289,7 @@ static const struct key_row config_rows[] = {
 	{ "cgroup", config_read_cgroup },
 	{ "disk", config_read_disk },
 	{ "ledger", config_read_ledger },
+	{ "gc", config_read_gc },
 };
 
 static int not_a_projects(const struct document *d, const struct node *key, struct err *err)
@@ -304,8 +305,8 @@ static int not_a_projects(const struct document *d, const struct node *key, stru
  * into it. */
 static int host_keys_check(const struct document *d, const struct node *root, struct err *err)
 {
-	static const char *const host_keys[] = { "home",   "aggregate", "uids", "policy",
-						 "cgroup", "disk",      "work", "ledger" };
+	static const char *const host_keys[] = { "home", "aggregate", "uids",   "policy", "cgroup",
+						 "disk", "work",      "ledger", "gc" };
 
 	for (size_t i = 0; root && root->kind == NODE_MAP && i < root->n; i++) {
 		for (size_t k = 0; k < sizeof(host_keys) / sizeof(host_keys[0]); k++)

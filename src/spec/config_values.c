@@ -1,6 +1,7 @@
 /* The effective configuration as a list for `cupel config`: every value with its origin. */
 #include <stdio.h>
 
+#include "base/num.h"
 #include "spec/config_layer.h"
 
 const char *const cgroup_manager_names[] = {
@@ -139,6 +140,10 @@ void config_values_fill(struct config *c, const struct pairs *origins)
 	list_text(&to, "cgroup.parent", c->cgroup_parent);
 	list_text(&to, "cgroup.manager", cgroup_manager_names[c->cgroup_manager]);
 	list_text(&to, "disk.mechanism", disk_mechanism_names[c->disk]);
+	char age[32];
+	list_text(&to, "gc.partial",
+		  c->partial_age_ns ? num_write_duration(c->partial_age_ns, age, sizeof(age))
+				    : "never");
 	CLEANUP_FREE char *url = config_ledger_shown(c);
 	list_text(&to, "ledger.url", url);
 }

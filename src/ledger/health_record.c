@@ -108,9 +108,9 @@ static json_t *record_of(const struct health_record *h)
 			 "summary", json_text(h->summary), "detail", h->detail);
 }
 
-static int keep(const struct config *c, const struct health_record *h, const json_t *record,
-		struct err *err)
+int ledger_health_keep(const struct config *c, const struct health_record *h, struct err *err)
 {
+	CLEANUP_JSON json_t *record = record_of(h);
 	int r = write_file(c, h, record, err);
 	return r < 0 ? err_wrap(err, "keep what %s found", h->kind) : 0;
 }
@@ -119,17 +119,11 @@ int ledger_health_put(const struct config *c, const struct health_record *h, str
 		      struct err *err)
 {
 	CLEANUP_JSON json_t *record = record_of(h);
-	int r = keep(c, h, record, err);
+	int r = write_file(c, h, record, err);
 	if (r < 0)
-		return r;
+		return err_wrap(err, "keep what %s found", h->kind);
 	(void)enter(c, record, ret_ledger);
 	return 0;
-}
-
-int ledger_health_keep(const struct config *c, const struct health_record *h, struct err *err)
-{
-	CLEANUP_JSON json_t *record = record_of(h);
-	return keep(c, h, record, err);
 }
 
 int ledger_health_list(const struct config *c, json_t **ret, struct err *err)

@@ -72,15 +72,16 @@ static void print_items(const struct gc_found *f, bool dry_run)
 
 static char *summary(const struct gc_report *r, const struct gc_found *f, bool dry_run)
 {
-	unsigned long long dead = dry_run ? f->dead : r->lost + r->cleared;
+	unsigned long long others = f->groups + f->mounts + f->partial + f->temporary;
+	unsigned long long failed = r->failed + f->failed, pruned = f->pruned, alive = r->alive;
+	if (dry_run)
+		return xasprintf(
+			"%llu dead runs, %llu runs alive, %llu outputs that no run has, %llu other leftovers; nothing was done",
+			(unsigned long long)f->dead, alive, pruned, others);
 	return xasprintf(
-		"%llu lost runs recorded and cleaned, %llu entries cleared, %llu runs alive, %llu failed, "
-		"%llu outputs that no run has removed, %llu other leftovers%s",
-		dry_run ? dead : (unsigned long long)r->lost,
-		dry_run ? 0ULL : (unsigned long long)r->cleared, (unsigned long long)r->alive,
-		(unsigned long long)(r->failed + f->failed), (unsigned long long)f->pruned,
-		(unsigned long long)(f->groups + f->mounts + f->partial + f->temporary),
-		dry_run ? "; nothing was done" : "");
+		"%llu lost runs recorded and cleaned, %llu entries cleared, %llu runs alive, %llu failed, %llu outputs that no run has removed, %llu other leftovers",
+		(unsigned long long)r->lost, (unsigned long long)r->cleared, alive, failed, pruned,
+		others);
 }
 
 /* A gc that had nothing to do changes nothing. */

@@ -85,7 +85,10 @@ void verify_chain(struct verifying *v)
 		verify_say(v, "could not be followed: %s", err.text);
 		return;
 	}
-	json_array_foreach(report.links, i, link) name_link(v, link);
+	json_array_foreach(report.links, i, link)
+	{
+		name_link(v, link);
+	}
 	v->found = report.broken; /* all of them, not only those that are named */
 	verify_number(v, "runs", report.runs);
 	verify_number(v, "events", report.events);

@@ -88,9 +88,10 @@ void verify_runtimes(struct verifying *v)
 	for (size_t i = 0; i < catalog.n; i++)
 		if (!is_shadowed(&catalog, catalog.v[i].name))
 			locked += (uint64_t)verify_lock(v, &catalog.v[i]);
-	verify_number(v, "runtimes", catalog.n + catalog.n_faults);
+	unsigned long long known = catalog.n + catalog.n_faults;
+	verify_number(v, "runtimes", known);
 	verify_number(v, "locked", locked);
-	verify_say(v, "%llu runtimes, %llu of them locked%s: %llu differences",
-		   (unsigned long long)(catalog.n + catalog.n_faults), (unsigned long long)locked,
-		   v->q->deep ? ", by content" : "", (unsigned long long)v->found);
+	verify_say(v, "%llu runtimes, %llu of them locked%s: %llu differences", known,
+		   (unsigned long long)locked, v->q->deep ? ", by content" : "",
+		   (unsigned long long)v->found);
 }

@@ -30,7 +30,10 @@ void findings_print(const json_t *parts, const json_t *findings)
 {
 	size_t i;
 	const json_t *one;
-	json_array_foreach(parts, i, one) print_part(one);
+	json_array_foreach(parts, i, one)
+	{
+		print_part(one);
+	}
 	json_array_foreach(findings, i, one)
 	{
 		CLEANUP_FREE char *part = shown(one, "part");

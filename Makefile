@@ -78,6 +78,7 @@ bench:
 	@ninja -C $(BUILD) --quiet bench/take_fingerprint
 	@CUPEL_BUILD=$(abspath $(BUILD)) bench/fingerprint
 	@bench/ledger --build $(BUILD)
+	@CUPEL=$(abspath $(BUILD))/cupel bench/protect
 	@ninja -C $(BUILD) --quiet bench/take_outputs
 	@CUPEL_BUILD=$(abspath $(BUILD)) bench/outputs
 	@bench/report --build $(BUILD)

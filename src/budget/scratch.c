@@ -304,6 +304,12 @@ static bool is_ours(const struct scratch *s, const struct scratch_dead *dead)
 	       now.ino == dead->mark->ino;
 }
 
+bool scratch_is_image(const struct scratch_dead *dead)
+{
+	CLEANUP_FD int fd = open(dead->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd >= 0 && is_mount_root(fd) && image_is_ours(dead->home, fd);
+}
+
 int scratch_sweep(const struct scratch_dead *dead, struct fs_removed *ret, struct err *err)
 {
 	struct fs_removed none = { 0 };

@@ -76,4 +76,6 @@ struct scratch_dead {
 	const char *home;
 	const struct scratch_mark *mark; /* NULL: its maker died before it could note it */
 };
+/* Is an image mounted there that was made for this home? */
+bool scratch_is_image(const struct scratch_dead *dead);
 int scratch_sweep(const struct scratch_dead *dead, struct fs_removed *ret, struct err *err);

@@ -20,8 +20,9 @@ struct command {
 
 extern const struct command command_run, command_plan, command_config, command_list, command_show,
 	command_logs, command_rerun, command_ps, command_top, command_diff, command_doctor,
-	command_gc, command_outputs, command_export, command_report, command_audit, command_ledger,
-	command_runtime, command_completion, command_version;
+	command_verify, command_protect, command_health, command_gc, command_outputs,
+	command_export, command_report, command_audit, command_ledger, command_runtime,
+	command_completion, command_version;
 
 /* The table, for help and completion. */
 extern const struct command *const commands[];

@@ -11,10 +11,11 @@
 #include "cli/cli.h"
 
 const struct command *const commands[] = {
-	&command_run,    &command_plan,   &command_ps,    &command_top,        &command_list,
-	&command_show,   &command_logs,   &command_diff,  &command_rerun,      &command_runtime,
-	&command_config, &command_doctor, &command_gc,    &command_ledger,     &command_outputs,
-	&command_export, &command_report, &command_audit, &command_completion, &command_version,
+	&command_run,    &command_plan,       &command_ps,      &command_top,     &command_list,
+	&command_show,   &command_logs,       &command_diff,    &command_rerun,   &command_runtime,
+	&command_config, &command_doctor,     &command_verify,  &command_protect, &command_health,
+	&command_gc,     &command_ledger,     &command_outputs, &command_export,  &command_report,
+	&command_audit,  &command_completion, &command_version,
 };
 const size_t n_commands = sizeof commands / sizeof *commands;
 

@@ -1,11 +1,9 @@
-/* The commands that need a few lines each: config, gc, version. */
+/* The commands that need a few lines each: config, version. */
 #include "cli/simple.h"
 
 #include <stdio.h>
 
 #include "base/json.h"
-#include "health/gc.h"
-#include "run/run.h"
 #include "view/table.h"
 
 static int set_json(void *target, const struct option_row *row, const char *value, struct err *err)
@@ -69,46 +67,6 @@ const struct command command_config = {
 	.summary = "show each effective setting and where it came from",
 	.options = &simple_options,
 	.main = main_config,
-};
-
-static int main_gc(const struct command *self, int argc, char **argv)
-{
-	CLEANUP_CONFIG struct config c = { 0 };
-	struct simple_args args = { 0 };
-	struct gc_report report = { 0 };
-	struct err err = { 0 };
-	int r = simple_begin(self, argc, argv, &args, &c, &err);
-	if (r < 0)
-		return cli_stop(self, r, &err);
-	uint64_t pruned = 0, pruned_bytes = 0;
-	r = gc_sweep(&c, &report, &err);
-	if (r >= 0)
-		r = gc_store(&c, &pruned, &pruned_bytes, &err);
-	if (r < 0)
-		return cli_fail(&err);
-	run_deliver(&c);
-	if (args.json)
-		print_json(json_pack(
-			"{s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "lost", json_u64(report.lost), "cleared",
-			json_u64(report.cleared), "alive", json_u64(report.alive), "failed",
-			json_u64(report.failed), "pruned", json_u64(pruned), "pruned_bytes",
-			json_u64(pruned_bytes), "error",
-			report.failed ? json_text(report.last_error.text) : json_null()));
-	else
-		printf("%llu lost runs recorded and cleaned, %llu entries cleared, %llu runs alive, %llu failed, %llu outputs that no run has removed\n",
-		       (unsigned long long)report.lost, (unsigned long long)report.cleared,
-		       (unsigned long long)report.alive, (unsigned long long)report.failed,
-		       (unsigned long long)pruned);
-	return report.failed ? cli_fail(&report.last_error) : 0;
-}
-
-const struct command command_gc = {
-	.name = "gc",
-	.usage = "[--json]",
-	.summary =
-		"remove what dead runs left behind and record them as lost; most other commands do so first",
-	.options = &simple_options,
-	.main = main_gc,
 };
 
 static int main_version(const struct command *self, int argc, char **argv)

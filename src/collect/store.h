@@ -21,5 +21,7 @@ struct store_report {
 int outputs_store(int home_fd, int run_fd, struct manifest *m, struct store_report *ret,
 		  struct err *err);
 
-/* Removes objects that no run has any more. Safe beside runs: one of them may lose a name in the store, none an output. */
-int store_prune(int home_fd, uint64_t *ret_files, uint64_t *ret_bytes, struct err *err);
+/* Removes, or only counts, objects that no run has any more. Safe beside runs: one of them may lose a name in the store, none an output. */
+enum store_prune { STORE_COUNT, STORE_REMOVE };
+int store_prune(int home_fd, enum store_prune act, uint64_t *ret_files, uint64_t *ret_bytes,
+		struct err *err);

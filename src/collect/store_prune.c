@@ -10,6 +10,7 @@
 #include "collect/store.h"
 
 struct pruned {
+	enum store_prune act;
 	uint64_t files, bytes;
 };
 
@@ -25,7 +26,7 @@ static int prune_shelf(int shelf_fd, struct pruned *pruned)
 		if (fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !S_ISREG(st.st_mode) || st.st_nlink != 1)
 			continue;
-		if (unlinkat(dirfd(dir), d->d_name, 0) < 0)
+		if (pruned->act == STORE_REMOVE && unlinkat(dirfd(dir), d->d_name, 0) < 0)
 			return -errno;
 		pruned->files++;
 		pruned->bytes += (uint64_t)st.st_size;
@@ -52,9 +53,10 @@ static int prune(int home_fd, struct pruned *pruned)
 	return r;
 }
 
-int store_prune(int home_fd, uint64_t *ret_files, uint64_t *ret_bytes, struct err *err)
+int store_prune(int home_fd, enum store_prune act, uint64_t *ret_files, uint64_t *ret_bytes,
+		struct err *err)
 {
-	struct pruned pruned = { 0 };
+	struct pruned pruned = { .act = act };
 	int r = prune(home_fd, &pruned);
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "look through the store: %s",

@@ -179,6 +179,8 @@ static int check_outputs(struct audit *a)
 		return broken(a, "outputs.json", 0, "%s", err.text);
 	if (fstatat(a->dir_fd, dirs[at], &st, AT_SYMLINK_NOFOLLOW) < 0)
 		at++;
+	if (at && fstatat(a->dir_fd, "partial.expired", &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0; /* removed by gc, for their age: they were never results */
 	json_array_foreach(json_object_get(manifest, "files"), i, file)
 	{
 		CLEANUP_FREE char *path = output_path(dirs[at], file);

@@ -277,7 +277,7 @@ static void note_boot(int home_fd, const char *boot)
 		(void)fs_write_all(fd, boot, strlen(boot));
 }
 
-int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
+static int sweep(const struct config *c, bool all, struct gc_report *ret, struct err *err)
 {
 	struct gc_report report = { 0 };
 	char boot[64] = "";
@@ -291,7 +291,7 @@ int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 		return err_errno(err, "open %s", c->home);
 	int r = id_list(c->home, "active", &ids, err);
 	bool new_boot = is_new_boot(home_fd, boot);
-	if (r >= 0 && new_boot)
+	if (r >= 0 && (new_boot || all))
 		r = list_unfinished(c, &ids, err);
 	if (r < 0)
 		return r;
@@ -306,4 +306,14 @@ int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
 		note_boot(home_fd, boot);
 	*ret = report;
 	return 0;
+}
+
+int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err)
+{
+	return sweep(c, false, ret, err);
+}
+
+int gc_sweep_all(const struct config *c, struct gc_report *ret, struct err *err)
+{
+	return sweep(c, true, ret, err);
 }

@@ -17,5 +17,5 @@ struct gc_report {
 /* Cheap: looks at the runs that were active, and at all once after a restart of the host. Safe beside live runs and beside another gc;
  * a second call changes nothing. */
 int gc_sweep(const struct config *c, struct gc_report *ret, struct err *err);
-/* Removes outputs from the store that no run has any more: looks at all of it. *ret_files and *ret_bytes stay if there is none. */
-int gc_store(const struct config *c, uint64_t *ret_files, uint64_t *ret_bytes, struct err *err);
+/* The same over every run there is. */
+int gc_sweep_all(const struct config *c, struct gc_report *ret, struct err *err);

@@ -8,17 +8,9 @@
 #include "base/fs.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "keeper/alive.h"
 
 #define ANALYSIS_JSON_MAX (8 << 20)
-
-/* Asked, not taken: a lock of ours would look like a run. */
-static bool is_alive(const char *home, const char *id)
-{
-	CLEANUP_FREE char *path = xasprintf("%s/active/%s", home, id);
-	CLEANUP_FD int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	return fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-}
 
 /* A run that has not said yet what it runs in may run in anything. */
 static bool uses(const char *home, const char *id, const char *name)
@@ -40,7 +32,8 @@ int runtime_in_use(const struct config *c, const char *name, char ret_id[ID_MAX 
 		return errno == ENOENT ? 0 : err_errno(err, "open %s", path);
 	for (const struct dirent *entry; (entry = readdir(dir));) {
 		const char *id = entry->d_name;
-		if (id_check(id, NULL) < 0 || !is_alive(c->home, id) || !uses(c->home, id, name))
+		if (id_check(id, NULL) < 0 || !run_is_alive(c, id, NULL) ||
+		    !uses(c->home, id, name))
 			continue;
 		(void)snprintf(ret_id, ID_MAX + 1, "%.*s", ID_MAX, id);
 		return 1;

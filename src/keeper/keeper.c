@@ -79,6 +79,7 @@ static void run(struct keeper_state *s)
 	stages_mark(&k->stages, STAGE_RUN);
 	keeper_read_end(s);
 	if (k->started_ns) {
+		guard_end(s);
 		keeper_collect(s);
 		keeper_keep(s);
 	}

@@ -174,8 +174,10 @@ static int begin_box(struct keeper_state *s, struct err *err)
 		.image_fd = tree && tree->is_mounted ? tree->fd : -1,
 	};
 	int r = launch_begin(&request, &k->box, err);
-	if (r >= 0)
+	if (r >= 0) {
 		task_start(&s->scratch_task, scratch_task, s);
+		guard_begin(s);
+	}
 	stages_mark(&k->stages, STAGE_CLONE);
 	return r;
 }
@@ -242,6 +244,8 @@ static int finish_box(struct keeper_state *s, struct err *err)
 		r = request_synced(s, err);
 	if (r >= 0)
 		r = record_file(&k->record, "receipt.json", describe_receipt(k), err);
+	if (r >= 0)
+		guard_ready(s);
 	stages_mark(&k->stages, STAGE_RECEIPT);
 	return r;
 }
@@ -315,6 +319,7 @@ int keeper_prepare(struct keeper_state *s, struct err *err)
 		r = go(s, err);
 	task_join(&s->scratch_task);
 	task_join(&s->sync_task);
+	guard_join(s);
 	FAULT_PHASE("started");
 	stages_mark(stages, STAGE_START);
 	return r;

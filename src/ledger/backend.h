@@ -50,6 +50,8 @@ struct ledger_ops {
 /* `path`: made if it is not there. */
 int ledger_sqlite(const char *path, struct ledger **ret, struct err *err);
 int ledger_postgres(const char *url, struct ledger **ret, struct err *err);
+/* Somebody else's file, only to be read: nothing is made, changed or locked for longer than a statement. -ENOENT if it is not there. */
+int ledger_sqlite_read(const char *path, struct ledger **ret, struct err *err);
 
 /* Ends an open transaction, whatever has happened. */
 struct transaction {

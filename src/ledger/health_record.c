@@ -103,15 +103,26 @@ static int enter(const struct config *c, const json_t *record, struct err *err)
 	return r < 0 ? r : transaction_commit(&t, err);
 }
 
+static json_t *record_of(const struct health_record *h)
+{
+	char time[40];
+	return json_pack("{s:s,s:o,s:s,s:s,s:o,s:O?}", "kind", h->kind, "subject",
+			 json_text(h->subject ? h->subject : ""), "time",
+			 clock_write(clock_real_ns(), time, sizeof time), "status", h->status,
+			 "summary", json_text(h->summary), "detail", h->detail);
+}
+
+int ledger_health_keep(const struct config *c, const struct health_record *h, struct err *err)
+{
+	CLEANUP_JSON json_t *record = record_of(h);
+	int r = write_file(c, h, record, err);
+	return r < 0 ? err_wrap(err, "keep what %s found", h->kind) : 0;
+}
+
 int ledger_health_put(const struct config *c, const struct health_record *h, struct err *ret_ledger,
 		      struct err *err)
 {
-	char time[40];
-	CLEANUP_JSON json_t *record =
-		json_pack("{s:s,s:o,s:s,s:s,s:o,s:O?}", "kind", h->kind, "subject",
-			  json_text(h->subject ? h->subject : ""), "time",
-			  clock_write(clock_real_ns(), time, sizeof time), "status", h->status,
-			  "summary", json_text(h->summary), "detail", h->detail);
+	CLEANUP_JSON json_t *record = record_of(h);
 	int r = write_file(c, h, record, err);
 	if (r < 0)
 		return err_wrap(err, "keep what %s found", h->kind);

@@ -15,6 +15,8 @@ struct health_record {
 	const json_t *detail; /* borrowed; NULL: none */
 };
 
+/* The file alone: for a ledger that is damaged or not there, and for whoever has no time for a database. The next delivery enters it. */
+int ledger_health_keep(const struct config *c, const struct health_record *h, struct err *err);
 /* Written to HOME/health, then entered. A failure of the first is returned, and nothing was kept. A failure of the second is in
  * *ret_ledger, which may be NULL: the file is there, and the next delivery enters it. */
 int ledger_health_put(const struct config *c, const struct health_record *h, struct err *ret_ledger,

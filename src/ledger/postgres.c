@@ -257,7 +257,7 @@ static int connect_server(struct postgres *p, const char *url, struct err *err)
 	const char *const values[] = { "10", "cupel", "10", "30000", "UTF8", url, NULL };
 	p->link = p->connectdbParams(keys, values, 1);
 	if (!p->link || p->status(p->link) != CONNECTION_OK)
-		return p->link ? failed(p, NULL, "connect to the ledger", err)
+		return p->link ? failed(p, NULL, "reach a database", err)
 			       : err_set(err, ERR_HOST, ENOMEM, "connect to PostgreSQL");
 	(void)p->setNoticeReceiver(p->link, no_notice, NULL);
 	return script(

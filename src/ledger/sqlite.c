@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/str.h"
 #include "ledger/backend.h"
@@ -277,6 +278,46 @@ int ledger_sqlite(const char *path, struct ledger **ret, struct err *err)
 		sqlite_free(&s->ledger);
 		return r;
 	}
+	*ret = &s->ledger;
+	return 0;
+}
+
+/* Without a log all that counts is in the file, and it can be read without a lock or an index of that log, which SQLite would make
+ * beside it. */
+static char *read_uri(const char *path)
+{
+	CLEANUP_STR struct str uri = { 0 };
+	CLEANUP_FREE char *log = xasprintf("%s-wal", path);
+	struct stat st = { 0 };
+	bool has_log = stat(log, &st) == 0 && st.st_size > 0;
+	str_add(&uri, "file:");
+	for (; *path; path++)
+		if (strchr("?#%", *path))
+			str_addf(&uri, "%%%02x", (unsigned char)*path);
+		else
+			str_add_n(&uri, path, 1);
+	str_add(&uri, has_log ? "?mode=ro" : "?mode=ro&immutable=1");
+	return str_take(&uri);
+}
+
+int ledger_sqlite_read(const char *path, struct ledger **ret, struct err *err)
+{
+	struct sqlite *s = xcalloc(1, sizeof *s);
+	CLEANUP_FREE char *uri = read_uri(path);
+	s->ledger.ops = &ops;
+	s->path = xstrdup(path);
+	int r = access(path, R_OK) < 0 ? err_errno(err, "read %s", path) : load(s, err);
+	if (r >= 0) {
+		int code = s->open_v2(uri, &s->db,
+				      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
+				      NULL);
+		r = code == SQLITE_OK ? 0 : failed(s, code, "open", err);
+	}
+	if (r < 0) {
+		sqlite_free(&s->ledger);
+		return r;
+	}
+	(void)s->busy_timeout(s->db, BUSY_MS);
 	*ret = &s->ledger;
 	return 0;
 }

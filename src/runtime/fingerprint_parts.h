@@ -1,4 +1,5 @@
-/* What a fingerprint is made of; shared by fingerprint*.c, lock.c, manifest*.c and drift*.c only.
+/* What a fingerprint is made of; shared by fingerprint*.c, lock.c, manifest*.c and drift*.c, and by what is protected, which is looked at in
+ * the same way.
  *
  * A snapshot is a runtime as it was seen: the items that its package managers tell of (identity), and its files (stat, content).
  * The lock's manifest is the same written down, so that two snapshots are compared and no third form exists. */
@@ -8,6 +9,7 @@
 
 #include "base/hash.h"
 #include "runtime/fingerprint.h"
+#include "runtime/parallel.h"
 
 /* Texts that live as long as their owner: a file's path costs no allocation of its own. */
 struct arena {
@@ -139,6 +141,9 @@ struct entry {
 struct tree {
 	int root_fd;      /* owned */
 	uint64_t resolve; /* how a path is opened below it; 0: no link on the way */
+	bool is_whole;    /* bytecode counts too: it is no runtime */
+	const char *skip; /* borrowed or NULL; a directory below it that is not entered */
+	size_t max;       /* entries; 0: as many as a runtime may have */
 	struct entry *v;  /* owned; sorted by entry_order */
 	size_t n;
 	struct arena arena;
@@ -228,7 +233,3 @@ void drifts_trees(struct drifts *d, const struct tree *then, const struct tree *
 		  enum depth depth);
 void drifts_records(struct drifts *d, const struct records *records, const struct tree *now);
 void drifts_owners(struct drifts *d, const struct records *records);
-
-/* Runs work(data) on one thread for each cpu that this process may use, and tick(data) ten times a second in the caller's own
- * thread. Returns when all have ended. */
-void parallel_run(void (*work)(void *data), void (*tick)(void *data), void *data);

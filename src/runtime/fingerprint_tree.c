@@ -155,10 +155,11 @@ static int add_entry(struct walk *w, struct chunk *c, struct arena *arena, int d
 	return 0;
 }
 
-static bool skipped(const char *name)
+static bool skipped(const struct tree *t, const char *name)
 {
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-	       strcmp(name, "__pycache__") == 0 || str_ends(name, ".pyc");
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return true;
+	return !t->is_whole && (strcmp(name, "__pycache__") == 0 || str_ends(name, ".pyc"));
 }
 
 static int by_path(const void *a, const void *b)
@@ -185,7 +186,7 @@ static int read_directory(struct walk *w, struct chunk *c, struct arena *arena, 
 		for (long at = 0; at < n;) {
 			const struct dirent64_head *d = (const void *)(list + at);
 			const char *name = d->name;
-			int r = skipped(name) ? 0 : add_entry(w, c, arena, fd, name, err);
+			int r = skipped(w->tree, name) ? 0 : add_entry(w, c, arena, fd, name, err);
 			if (r < 0)
 				return r;
 			at += d->length;
@@ -210,15 +211,16 @@ static void queue_add(struct walk *w, const char *directory)
 static void keep_chunk(struct walk *w, struct chunk *c)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (c->v[i].kind == 'd')
+		if (c->v[i].kind == 'd' && !str_eq(w->tree->skip, c->v[i].path))
 			queue_add(w, c->v[i].path);
 	if (w->n_chunks == w->room_chunks) {
 		w->room_chunks = w->room_chunks ? 2 * w->room_chunks : 256;
 		w->chunks = xreallocarray(w->chunks, w->room_chunks, sizeof(*w->chunks));
 	}
 	w->n_entries += c->n;
-	if (w->n_entries > ENTRIES_MAX && w->failed == 0)
-		w->failed = err_set(&w->err, ERR_CALLER, E2BIG, "more than %d files", ENTRIES_MAX);
+	size_t max = w->tree->max ? w->tree->max : ENTRIES_MAX;
+	if (w->n_entries > max && w->failed == 0)
+		w->failed = err_set(&w->err, ERR_CALLER, E2BIG, "more than %zu files", max);
 	w->chunks[w->n_chunks++] = *c;
 	c->v = NULL;
 }

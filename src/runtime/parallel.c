@@ -1,9 +1,9 @@
 /* The same work on all cpus, while the caller's own thread tells of the progress. */
+#include "runtime/parallel.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
-
-#include "runtime/fingerprint_parts.h"
 
 #define THREADS_MAX 64
 #define TICK_NS     100000000L

@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "base/path.h"
 #include "spec/config_layer.h"
+#include "spec/dburl.h"
 
 #define SYSTEM_FILE "/etc/cupel/cupel.yaml"
 #define MIB         (1024ULL * 1024)
@@ -23,6 +24,7 @@ void config_release(struct config *c)
 	free(c->project_docs);
 	strv_release(&c->runtime_dirs);
 	strv_release(&c->protect);
+	strv_release(&c->watch);
 	for (size_t i = 0; i < c->n_profiles; i++)
 		free(c->profiles[i].name);
 	free(c->profiles);
@@ -76,6 +78,7 @@ static void config_built_in(struct config *c)
 	c->drift_allowed = true;
 	c->uid_first = 1900000000;
 	c->uid_count = 65536;
+	c->partial_age_ns = 30 * 24 * 3600 * 1000000000ULL;
 	/* A group of his own for each user: what is given to one is nobody else's. */
 	c->cgroup_parent = geteuid() == 0 ? xstrdup("cupel")
 					  : xasprintf("cupel-%u", (unsigned)geteuid());
@@ -219,6 +222,18 @@ static void protect_add(struct config_layer *layer, const char *path, const char
 	strv_add(&c->protect, path);
 }
 
+/* A project keeps its own paths from being shown; what is looked at around each run is the host's and the user's to say. */
+static void watch_add(struct config_layer *layer, const char *what, const char *origin)
+{
+	struct strv *watch = &layer->config->watch;
+
+	if (layer->source == CONFIG_PROJECT || strv_has(watch, what))
+		return;
+	strv_add(watch, what);
+	if (dburl_is(what))
+		pairs_set(layer->origins, what, origin);
+}
+
 /* What one file protects stays protected, whatever later files say. A path that leads through a link is
  * protected by both its names: what is to be shown comes with its links resolved. */
 static int protect_settle(struct config_layer *layer, struct err *err)
@@ -227,14 +242,25 @@ static int protect_settle(struct config_layer *layer, struct err *err)
 	const char *base = layer->source == CONFIG_PROJECT ? c->project_root : layer->directory;
 
 	for (size_t i = 0; i < layer->protect.n; i++) {
-		CLEANUP_FREE char *path = path_normal(base, layer->protect.v[i]);
+		const char *said = layer->protect.v[i], *origin = layer->protect_at.v[i];
+		bool is_url = dburl_is(said), is_file = str_starts(said, "sqlite:");
+		if (is_url)
+			watch_add(layer, said, origin);
+		if (is_url && !is_file)
+			continue;
+		CLEANUP_FREE char *path =
+			path_normal(base, is_file ? said + strlen("sqlite:") : said);
 		CLEANUP_FREE char *real = path ? path_real(path) : NULL;
 		if (!path)
 			return err_caller(err, "%s: a protected path is not usable; correct it",
-					  layer->protect_at.v[i]);
-		protect_add(layer, path, layer->protect_at.v[i]);
+					  origin);
+		protect_add(layer, path, origin);
 		if (real)
-			protect_add(layer, real, layer->protect_at.v[i]);
+			protect_add(layer, real, origin);
+		if (!is_file)
+			watch_add(layer, path, origin);
+		if (!is_file && real)
+			watch_add(layer, real, origin);
 	}
 	return 0;
 }

@@ -53,8 +53,10 @@ struct config {
 	bool has_project_runtimes; /* the last of them is a project's */
 	char *project_root;        /* owned or NULL */
 	char *project_data; /* owned absolute or NULL: project root's `data` if it exists or was named */
-	char *project_docs;       /* owned absolute or NULL */
-	struct strv protect;      /* absolute paths that analyses must never see or change */
+	char *project_docs;  /* owned absolute or NULL */
+	struct strv protect; /* absolute paths that analyses must never see or change */
+	struct strv
+		watch; /* of these, and databases: what is watched for changes. "/PATH", "sqlite:/PATH", "postgresql://..." */
 	struct profile *profiles; /* owned; those said in files */
 	size_t n_profiles;
 	struct limits defaults;
@@ -77,6 +79,8 @@ struct config {
 	char *cgroup_parent; /* owned; "cupel": the group under which runs are made */
 	enum cgroup_manager cgroup_manager;
 	enum disk_mechanism disk;
+	uint64_t
+		partial_age_ns; /* gc.partial: partial outputs are removed so long after the verdict; 0: never */
 	char *ledger_url;                    /* owned or NULL: SQLite, cupel.db in the home */
 	struct post_process *post_processes; /* owned */
 	size_t n_post_processes;

@@ -3,6 +3,7 @@
 
 #include "base/path.h"
 #include "spec/config_layer.h"
+#include "spec/dburl.h"
 #include "spec/show.h"
 
 #define PROTECT_MAX 1000
@@ -129,8 +130,18 @@ READER(read_protect)
 	struct config_layer *layer = target;
 	int r = node_strings(d, n, PROTECT_MAX, &layer->protect, err);
 
-	for (size_t i = 0; r >= 0 && i < n->n; i++)
-		strv_take(&layer->protect_at, node_origin(d, n->values[i]));
+	for (size_t i = 0; r >= 0 && i < n->n; i++) {
+		const struct node *value = n->values[i];
+		strv_take(&layer->protect_at, node_origin(d, value));
+		if (layer->source == CONFIG_PROJECT && dburl_is(value->text))
+			r = node_error(
+				d, value, err,
+				"a database is the host's to protect, not a project's; move it to "
+				"/etc/cupel/cupel.yaml or to your own ~/.config/cupel/cupel.yaml");
+		else if (str_starts(value->text, "sqlite:") &&
+			 value->text[strlen("sqlite:")] != '/')
+			r = node_error(d, value, err, "write an absolute path: sqlite:/PATH");
+	}
 	return r;
 }
 
@@ -280,6 +291,7 @@ static const struct key_row config_rows[] = {
 	{ "disk", config_read_disk },
 	{ "ledger", config_read_ledger },
 	{ "post_processes", config_read_post_processes },
+	{ "gc", config_read_gc },
 };
 
 static int not_a_projects(const struct document *d, const struct node *key, struct err *err)
@@ -295,9 +307,9 @@ static int not_a_projects(const struct document *d, const struct node *key, stru
  * into it. */
 static int host_keys_check(const struct document *d, const struct node *root, struct err *err)
 {
-	static const char *const host_keys[] = { "home",   "aggregate", "uids",
-						 "policy", "cgroup",    "disk",
-						 "work",   "ledger",    "post_processes" };
+	static const char *const host_keys[] = { "home",   "aggregate",     "uids", "policy",
+						 "cgroup", "disk",          "work", "ledger",
+						 "gc",     "post_processes" };
 
 	for (size_t i = 0; root && root->kind == NODE_MAP && i < root->n; i++) {
 		for (size_t k = 0; k < sizeof(host_keys) / sizeof(host_keys[0]); k++)

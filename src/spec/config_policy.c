@@ -270,6 +270,30 @@ int config_read_ledger(const struct document *d, const struct node *n, void *tar
 	return map_read(d, n, ROWS(rows), target, err);
 }
 
+READER(read_gc_partial)
+{
+	struct config_layer *layer = target;
+	CLEANUP_FREE char *text = NULL;
+	struct err why = { 0 };
+	uint64_t ns = 0;
+	int r = node_string(d, n, &text, err);
+
+	if (r < 0)
+		return r;
+	if (!str_eq(text, "never") && num_duration(text, &ns, &why) < 0)
+		return node_error(d, n, err, "%s; or write never", why.text);
+	layer->config->partial_age_ns = ns;
+	config_say(layer, d, n, "gc.partial");
+	return 0;
+}
+
+int config_read_gc(const struct document *d, const struct node *n, void *target, struct err *err)
+{
+	static const struct key_row rows[] = { { "partial", read_gc_partial } };
+
+	return map_read(d, n, ROWS(rows), target, err);
+}
+
 char *config_ledger_shown(const struct config *c)
 {
 	return c->ledger_url ? dburl_shown(c->ledger_url)

@@ -1,6 +1,7 @@
 /* The effective configuration as a list for `cupel config`: every value with its origin. */
 #include <stdio.h>
 
+#include "base/num.h"
 #include "spec/config_layer.h"
 #include "spec/dburl.h"
 
@@ -95,13 +96,21 @@ static void list_profiles(struct listing *to)
 
 static void list_protect(struct listing *to)
 {
-	const struct strv *protect = &to->config->protect;
+	const struct strv *protect = &to->config->protect, *watch = &to->config->watch;
+	size_t n = protect->n;
 
-	if (protect->n == 0)
+	if (n + watch->n == 0)
 		list_text(to, "protect", NULL);
 	for (size_t i = 0; i < protect->n; i++) {
 		CLEANUP_FREE char *key = xasprintf("protect.%zu", i);
 		list_text(to, key, protect->v[i]);
+	}
+	for (size_t i = 0; i < watch->n; i++) {
+		if (watch->v[i][0] == '/')
+			continue;
+		CLEANUP_FREE char *key = xasprintf("protect.%zu", n++);
+		CLEANUP_FREE char *shown = dburl_shown(watch->v[i]);
+		add(to->config, key, shown, pairs_get(to->origins, watch->v[i]));
 	}
 }
 
@@ -163,6 +172,10 @@ void config_values_fill(struct config *c, const struct pairs *origins)
 	list_text(&to, "cgroup.parent", c->cgroup_parent);
 	list_text(&to, "cgroup.manager", cgroup_manager_names[c->cgroup_manager]);
 	list_text(&to, "disk.mechanism", disk_mechanism_names[c->disk]);
+	char age[32];
+	list_text(&to, "gc.partial",
+		  c->partial_age_ns ? num_write_duration(c->partial_age_ns, age, sizeof(age))
+				    : "never");
 	CLEANUP_FREE char *url = config_ledger_shown(c);
 	list_text(&to, "ledger.url", url);
 	list_post_processes(&to);

@@ -190,6 +190,12 @@ int dburl_parse(const char *text, struct dburl *ret, struct err *err)
 	return 0;
 }
 
+bool dburl_is(const char *text)
+{
+	return str_starts(text, "sqlite:") || str_starts(text, "postgresql://") ||
+	       str_starts(text, "postgres://");
+}
+
 /* What may be a password: between "//USER:" and the last '@' before the path, and behind "password=" among the parameters. */
 char *dburl_shown(const char *text)
 {
@@ -198,6 +204,8 @@ char *dburl_shown(const char *text)
 	const char *rest = start ? start + 3 : text;
 	const char *at = start ? memrchr(rest, '@', strcspn(rest, "/?")) : NULL;
 	const char *colon = at ? memchr(rest, ':', (size_t)(at - rest)) : NULL;
+	if (!dburl_is(text))
+		return xstrdup(text);
 	if (colon) {
 		str_add_n(&shown, text, (size_t)(colon - text));
 		str_add(&shown, ":***");

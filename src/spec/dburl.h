@@ -22,7 +22,9 @@ void dburl_release(struct dburl *u);
 
 /* The message never quotes the URL, which may hold a password. */
 int dburl_parse(const char *text, struct dburl *ret, struct err *err);
-/* For people's eyes: without its password. Owned by the caller. */
+/* A database, not a path. */
+bool dburl_is(const char *text);
+/* For people's eyes: without its password; a path as it is. Owned by the caller. */
 char *dburl_shown(const char *text);
 /* The same database as seen by one for whom its socket is in `directory`; no password. Owned by the caller. */
 char *dburl_inside(const struct dburl *u, const char *directory);

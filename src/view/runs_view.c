@@ -12,17 +12,6 @@
 
 #define RECORD_MAX (8 << 20)
 
-bool run_is_alive(const struct config *c, const char *id, pid_t *ret_keeper)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	CLEANUP_FREE char *path = xasprintf("%s/active/%s", c->home, id);
-	CLEANUP_FD int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	bool alive = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-	if (alive && ret_keeper)
-		*ret_keeper = lock.l_pid;
-	return alive;
-}
-
 /* The events stand in their order, so the two that count are in the beginning, however long it goes on. */
 json_t *run_times_json(int dir_fd)
 {

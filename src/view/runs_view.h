@@ -6,14 +6,13 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "keeper/alive.h"
 #include "spec/config.h"
 #include "view/table.h"
 
 /* One run: {"id","state","cause","exit_status","started","name","quest","runtime","completion_notes","directory"}; state is "running",
  * "ended" or "lost?" (no verdict and no keeper; the next sweep records it). -ENOENT if there is none. */
 int run_json(const struct config *c, const char *id, json_t **ret, struct err *err);
-/* Does its keeper live? *ret_keeper (or NULL) gets its pid; 0 if it is in another pid namespace. */
-bool run_is_alive(const struct config *c, const char *id, pid_t *ret_keeper);
 /* When it was accepted and started, by its events: {"accepted","started"}. */
 json_t *run_times_json(int dir_fd);
 /* A page of them; `t` is {0} before the first. */

@@ -179,6 +179,9 @@ def test_gc_finds_nothing_after_orderly_runs(cupel, done):
         "failed": 0,
         "pruned": 0,
         "pruned_bytes": 0,
+        "removed": {
+            "groups": 0, "mounts": 0, "partial": 0, "partial_bytes": 0, "temporary": 0, "items": []
+        },
         "error": None,
     }
     assert "0 lost" in cupel.call(cupel.binary, "gc")[1]

@@ -61,6 +61,8 @@ class Crash:
         assert status == 0, err
         report = json.loads(out)
         assert report.pop("pruned_bytes") >= report.pop("pruned") == 0, "every run is still there"
+        removed = report.pop("removed")
+        assert removed["groups"] == removed["mounts"] == removed["partial"] == 0, "swept already"
         return report
 
     def box_is_gone(self):

@@ -40,7 +40,7 @@ class Server:
         self.process = None
         self.count = 0
         subprocess.run(
-            [BIN / "initdb", "-D", self.base / "data", "-U", "app", "--auth=trust", "--no-sync"]
+            [BIN / "initdb", "-D", self.base / "data", "-U", "app", "--auth=trust", "--no-sync", "-k"]
             + ["-E", "UTF8", "--locale=C.UTF-8"],
             check=True,
             cwd="/",

@@ -1,0 +1,142 @@
+/* The ledger by its own means, the chain of events, and the run directories against the ledger. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "health/audit.h"
+#include "health/verify_parts.h"
+#include "ledger/inspect.h"
+#include "ledger/ledger.h"
+#include "spec/id.h"
+
+#define REBUILD "cupel ledger rebuild"
+
+static bool is_postgres(const struct config *c)
+{
+	return c->ledger_url && !str_starts(c->ledger_url, "sqlite:");
+}
+
+/* A file of its own is made again from the runs; a server's tables and indexes are its administrator's first. */
+static void on_fault(void *data, enum inspect_kind kind, const char *where, const char *text)
+{
+	struct verifying *v = data;
+	if (kind == INSPECT_NOTE) {
+		verify_note(v, text);
+		return;
+	}
+	CLEANUP_FREE char *reindex = is_postgres(v->q->config)
+					     ? xasprintf("reindexdb --schema=cupel; then " REBUILD)
+					     : xstrdup(REBUILD);
+	verify_found(v, &(struct verify_finding){ "damaged", where, reindex }, "%s", text);
+}
+
+/* Whether a run of this home was ever complete, and so is owed to a ledger. */
+static bool has_runs(const struct config *c)
+{
+	CLEANUP_STRV struct strv ids = { 0 };
+	return id_list(c->home, "runs", &ids, NULL) >= 0 && ids.n > 0;
+}
+
+void verify_ledger(struct verifying *v)
+{
+	const struct config *c = v->q->config;
+	CLEANUP_FREE char *where = config_ledger_shown(c);
+	struct err err = { 0 };
+	int r = ledger_inspect(c, v->q->quick ? INSPECT_QUICK : INSPECT_FULL, on_fault, v, &err);
+	if (r == -ENOENT && has_runs(c)) {
+		verify_found(v, &(struct verify_finding){ "missing", where, REBUILD },
+			     "the ledger is not there, but there are runs");
+	} else if (r < 0 && r != -ENOENT) {
+		verify_unchecked(v, err.text);
+	}
+	verify_say(v, "%s%s: %s", where, v->q->quick ? ", quick" : "",
+		   v->found       ? "damaged"
+		   : v->unchecked ? "could not be looked at"
+		   : r == -ENOENT ? "not there yet"
+				  : "whole");
+}
+
+static void name_link(struct verifying *v, const json_t *link)
+{
+	const char *run = "?", *file = "?", *reason = "?";
+	const json_t *line = json_object_get(link, "line");
+	(void)json_unpack((json_t *)link, "{s:s,s:s,s:s}", "run", &run, "file", &file, "reason",
+			  &reason);
+	CLEANUP_FREE char *where =
+		json_is_integer(line) ? xasprintf("%s/runs/%s/%s:%lld", v->q->config->home, run,
+						  file, (long long)json_integer_value(line))
+				      : xasprintf("%s/runs/%s/%s", v->q->config->home, run, file);
+	CLEANUP_FREE char *remedy =
+		xasprintf("restore %s/runs/%s from a backup, or repeat it: cupel rerun %s",
+			  v->q->config->home, run, run);
+	verify_found(v, &(struct verify_finding){ "chain", where, remedy }, "%s", reason);
+}
+
+void verify_chain(struct verifying *v)
+{
+	CLEANUP_AUDIT_REPORT struct audit_report report = { 0 };
+	struct err err = { 0 };
+	size_t i;
+	const json_t *link;
+	int r = audit_verify(v->q->config, NULL, v->q->deep ? AUDIT_OUTPUTS : AUDIT_RECORDS,
+			     &report, &err);
+	if (r < 0) {
+		verify_unchecked(v, err.text);
+		verify_say(v, "could not be followed: %s", err.text);
+		return;
+	}
+	json_array_foreach(report.links, i, link)
+	{
+		name_link(v, link);
+	}
+	v->found = report.broken; /* all of them, not only those that are named */
+	verify_number(v, "runs", report.runs);
+	verify_number(v, "events", report.events);
+	verify_number(v, "files", report.files);
+	verify_say(v, "%llu runs, %llu events, %llu files: %llu broken",
+		   (unsigned long long)report.runs, (unsigned long long)report.events,
+		   (unsigned long long)report.files, (unsigned long long)report.broken);
+}
+
+/* "ID: what", as ledger_check names them. */
+static void name_run(struct verifying *v, const char *text)
+{
+	const char *colon = strstr(text, ": ");
+	CLEANUP_FREE char *id = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
+	CLEANUP_FREE char *where = xasprintf("%s/runs/%s", v->q->config->home, id);
+	verify_found(v, &(struct verify_finding){ "ledger-differs", where, REBUILD }, "%s",
+		     colon ? colon + 2 : "");
+}
+
+/* What is owed is no fault of the ledger: it is delivered first, as a command that runs something would see to. */
+void verify_runs(struct verifying *v)
+{
+	const struct config *c = v->q->config;
+	CLEANUP_LEDGER_AUDIT struct ledger_audit a = { 0 };
+	struct ledger_delivery d = { 0 };
+	struct err err = { 0 };
+	if (!has_runs(c)) {
+		verify_say(v, "no runs yet");
+		return;
+	}
+	int r = v->report->ledger_is_bad
+			? err_set(&err, ERR_HOST, EBADMSG, "the ledger is damaged; first: " REBUILD)
+			: ledger_deliver(c, LEDGER_WAIT, &d, &err);
+	if (r >= 0)
+		r = ledger_check(c, &a, &err);
+	if (r < 0) {
+		verify_unchecked(v, err.text);
+		verify_say(v, "could not be compared with the ledger: %s", err.text);
+		return;
+	}
+	for (size_t i = 0; i < a.names.n; i++)
+		name_run(v, a.names.v[i]);
+	v->found = a.missing + a.different + a.extra + a.unreadable;
+	verify_number(v, "runs", a.runs);
+	verify_number(v, "missing", a.missing);
+	verify_number(v, "different", a.different);
+	verify_number(v, "extra", a.extra);
+	verify_number(v, "unreadable", a.unreadable);
+	verify_say(v, "%llu runs: %llu not as the ledger has them", (unsigned long long)a.runs,
+		   (unsigned long long)v->found);
+}

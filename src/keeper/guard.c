@@ -1,0 +1,165 @@
+#include "keeper/guard.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "keeper/alive.h"
+#include "keeper/state.h"
+#include "ledger/health_record.h"
+#include "protect/protect.h"
+#include "spec/dburl.h"
+
+#define NAMED_MAX 20
+
+struct guarded {
+	const char *what;             /* borrowed from the configuration */
+	struct protect_state *before; /* owned or NULL: could not be looked at */
+	struct err err;
+};
+
+struct guard {
+	struct task task;
+	uint64_t since_real_ns;
+	size_t n;
+	struct guarded v[];
+};
+
+static int look(const struct keeper_state *s, const char *what, struct protect_state **ret,
+		struct err *err)
+{
+	struct protect_baseline b = { 0 };
+	const struct protect_look q = { .config = s->k.q->config,
+					.what = what,
+					.depth = DEPTH_STAT,
+					.max = PROTECT_AROUND_MAX };
+	bool is_huge = protect_baseline_read(q.config, what, &b, NULL) >= 0 &&
+		       b.files > PROTECT_AROUND_MAX;
+	protect_baseline_release(&b);
+	if (is_huge) /* known beforehand: not even begun */
+		return err_set(
+			err, ERR_HOST, E2BIG,
+			"%s has more than %d files: it is looked at by `cupel protect check` only",
+			what, PROTECT_AROUND_MAX);
+	return protect_look(&q, ret, err);
+}
+
+static void look_before(void *data)
+{
+	struct keeper_state *s = data;
+	struct guard *g = s->guard;
+	for (size_t i = 0; i < g->n; i++)
+		(void)look(s, g->v[i].what, &g->v[i].before, &g->v[i].err);
+}
+
+void guard_begin(struct keeper_state *s)
+{
+	const struct strv *watch = &s->k.q->config->watch;
+	if (watch->n == 0)
+		return;
+	s->guard = xcalloc(1, sizeof *s->guard + watch->n * sizeof *s->guard->v);
+	s->guard->n = watch->n;
+	s->guard->since_real_ns = clock_real_ns();
+	for (size_t i = 0; i < watch->n; i++)
+		s->guard->v[i].what = watch->v[i];
+	task_start(&s->guard->task, look_before, s);
+}
+
+void guard_join(struct keeper_state *s)
+{
+	if (s->guard)
+		task_join(&s->guard->task);
+}
+
+static void say_unchecked(struct keeper_state *s, const char *what, const struct err *err)
+{
+	CLEANUP_FREE char *shown = dburl_shown(what);
+	(void)record_event(
+		&s->k.record, "protected-unchecked",
+		json_pack("{s:o,s:o}", "what", json_text(shown), "error", json_text(err->text)),
+		NULL);
+}
+
+/* Not this run's doing, and once said in each run until it is accepted: whoever reads the record of a run knows on what it stood. */
+static void say_differs(struct keeper_state *s, const struct guarded *one)
+{
+	CLEANUP_PROTECT_BASELINE struct protect_baseline b = { 0 };
+	if (protect_baseline_read(s->k.q->config, one->what, &b, NULL) < 0 || !b.exists ||
+	    protect_same(&b, one->before))
+		return;
+	CLEANUP_FREE char *shown = dburl_shown(one->what);
+	(void)record_event(
+		&s->k.record, "protected-differs",
+		json_pack("{s:o,s:o}", "what", json_text(shown), "accepted", json_text(b.time)),
+		NULL);
+}
+
+void guard_ready(struct keeper_state *s)
+{
+	guard_join(s);
+	for (size_t i = 0; s->guard && i < s->guard->n; i++) {
+		const struct guarded *one = &s->guard->v[i];
+		if (one->before)
+			say_differs(s, one);
+		else
+			say_unchecked(s, one->what, &one->err);
+	}
+	FAULT_PHASE("guard-ready");
+}
+
+static json_t *describe_change(const struct keeper_state *s, const char *shown,
+			       const struct drifts *d)
+{
+	CLEANUP_STRV struct strv alive = { 0 };
+	CLEANUP_JSON json_t *all = drifts_json(d);
+	char from[40], to[40];
+	json_t *runs = json_array(), *first = json_array();
+	const struct keeper_request *q = s->k.q;
+	(void)runs_alive_since(q->config, q->id, s->guard->since_real_ns, &alive, NULL);
+	for (size_t i = 0; i < alive.n && i < NAMED_MAX; i++)
+		json_array_append_new(runs, json_text(alive.v[i]));
+	for (size_t i = 0; i < d->n && i < NAMED_MAX; i++)
+		json_array_append(first, json_array_get(json_object_get(all, "drifts"), i));
+	return json_pack("{s:o,s:o,s:o,s:s,s:s,s:o,s:o}", "what", json_text(shown), "changes",
+			 json_u64(d->n_all), "first", first, "after",
+			 clock_write(s->guard->since_real_ns, from, sizeof from), "before",
+			 clock_write(clock_real_ns(), to, sizeof to), "runs", runs, "runs_alive",
+			 json_u64(alive.n));
+}
+
+static void say_changed(struct keeper_state *s, const char *what, const struct drifts *d)
+{
+	CLEANUP_FREE char *shown = dburl_shown(what);
+	CLEANUP_JSON json_t *data = describe_change(s, shown, d);
+	CLEANUP_FREE char *summary = xasprintf("%llu changes while %s ran, first: %s",
+					       (unsigned long long)d->n_all, s->k.q->id,
+					       d->n ? d->v[0].what : "?");
+	const struct health_record h = { .kind = "protect",
+					 .subject = shown,
+					 .status = "changed",
+					 .summary = summary,
+					 .detail = data };
+	(void)ledger_health_keep(s->k.q->config, &h, NULL);
+	(void)record_event(&s->k.record, "protected-changed", json_incref(data), NULL);
+}
+
+void guard_end(struct keeper_state *s)
+{
+	for (size_t i = 0; s->guard && i < s->guard->n; i++) {
+		struct guarded *one = &s->guard->v[i];
+		CLEANUP_PROTECT_STATE struct protect_state *now = NULL;
+		CLEANUP_DRIFTS struct drifts d = { 0 };
+		struct err err = { 0 };
+		if (!one->before)
+			continue;
+		if (look(s, one->what, &now, &err) < 0) {
+			say_unchecked(s, one->what, &err);
+			continue;
+		}
+		protect_compare(one->before, now, DEPTH_STAT, &d);
+		if (d.n_all > 0)
+			say_changed(s, one->what, &d);
+		protect_state_freep(&one->before);
+	}
+	FAULT_PHASE("guard-ended");
+}

@@ -1,0 +1,24 @@
+/* What the files of this folder share. */
+#pragma once
+
+#include "protect/protect.h"
+#include "runtime/fingerprint_parts.h"
+
+enum protect_thing { THING_MISSING, THING_FILE, THING_TREE, THING_SQLITE, THING_POSTGRES };
+
+#define ITEM_SCHEMA  "schema"  /* how a table, view or function is made; digest */
+#define ITEM_COUNTER "counter" /* what a server counts of a table's changes; version */
+#define ITEM_TABLE   "table"   /* rows: their number is the version, their checksum the digest */
+
+/* Files are in the snapshot's tree, databases in its items. */
+struct protect_state {
+	char *what; /* owned */
+	enum protect_thing thing;
+	struct snapshot snapshot;
+};
+
+/* database.c: items of the database; at stat depth of a server only what its catalogue tells. */
+int database_look(const struct protect_look *q, struct items *ret, struct err *err);
+/* Of what both depths have. */
+void database_compare(const struct items *then, const struct items *now, enum depth depth,
+		      struct drifts *ret);

@@ -1,0 +1,182 @@
+"""cupel gc: what dead runs left and what is too old goes, what lives stays, and a dry run only tells."""
+
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+import cupel as lib
+import leftovers
+
+DAY = 86400
+
+
+def gc(caller, *words, status=0):
+    got, out, err = caller.call(caller.binary, "gc", "--json", *words)
+    assert got == status, (out, err)
+    return json.loads(out)
+
+
+def kinds(report):
+    return sorted(item["kind"] for item in report["removed"]["items"])
+
+
+def contents(home):
+    return {str(p): p.lstat().st_mtime_ns for p in home.rglob("*")}
+
+
+def quiet(caller):
+    assert lib.wait_until(lambda: not leftovers.processes(caller))
+
+
+def die(caller):
+    """A run whose keeper and whose caller were killed: its id."""
+    process, run_id = caller.start("--", "sleep", "1000")
+    with process:
+        events = caller.run_dir(run_id) / "events.jsonl"
+        assert lib.wait_until(lambda: events.exists() and '"started"' in events.read_text())
+        keeper = json.loads(events.read_text().splitlines()[0])["data"]["keeper_pid"]
+        process.send_signal(signal.SIGSTOP)  # it would sweep
+        os.kill(keeper, signal.SIGKILL)
+        process.kill()
+    return run_id
+
+
+def age(path, days):
+    then = time.time() - days * DAY
+    os.utime(path, (then, then))
+
+
+@pytest.mark.parametrize("entry_is_there", [True, False])
+def test_a_dead_run(cupel, entry_is_there):
+    gc(cupel)
+    run_id = die(cupel)
+    quiet(cupel)
+    if not entry_is_there:
+        (cupel.home / "active" / run_id).unlink()
+    before = contents(cupel.home)
+    report = gc(cupel, "--dry-run")
+    assert [i["what"] for i in report["removed"]["items"] if i["kind"] == "dead-run"] == [run_id]
+    if not entry_is_there and cupel.groups():
+        assert "group" in kinds(report)
+    assert contents(cupel.home) == before and not (cupel.run_dir(run_id) / "verdict.json").exists()
+    assert f"would remove: dead-run {run_id}" in cupel.call(cupel.binary, "gc", "-n")[1]
+    assert gc(cupel)["lost"] == 1
+    quiet(cupel)
+    if cupel.who == "user" and not entry_is_there:
+        # Nothing says any more whose it is; gc removes no directory that may be somebody else's.
+        subprocess.run(["rm", "-r", str(cupel.work_dir(run_id))], check=True)
+    leftovers.assert_nothing_left(cupel)
+    before = contents(cupel.home)
+    again = gc(cupel)
+    assert (again["lost"], again["removed"]["items"]) == (0, []) and contents(cupel.home) == before
+    assert gc(cupel, "--dry-run")["removed"]["items"] == []
+
+
+def test_what_lives_is_left_alone(cupel):
+    quiet(cupel)
+    process, run_id = cupel.start("--", "sh", "-c", "echo > out/x; sleep 1000")
+    try:
+        events = cupel.run_dir(run_id) / "events.jsonl"
+        assert lib.wait_until(lambda: events.exists() and '"started"' in events.read_text())
+        for words in (("--dry-run",), (), ("--older-than", "1ms")):
+            report = gc(cupel, *words)
+            assert report["alive"] == 1 and report["lost"] == 0, words
+            assert not {"dead-run", "group", "working-directory"} & set(kinds(report))
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        process.wait(timeout=lib.RUN_LIMIT_S)
+    assert json.loads((cupel.run_dir(run_id) / "verdict.json").read_text())["cause"] == "cancelled"
+
+
+def test_groups_that_no_run_has(fresh):
+    """Those with this home's tag go, with what is in them; another home's stay."""
+    fresh.run("--", "true")
+    tag = hashlib.sha256(str(fresh.home).encode()).hexdigest()[:8]
+    ours = [top / "cupel" / f"gone-{tag}" for top in fresh.trees]
+    others = [top / "cupel" / "gone-00000000" for top in fresh.trees]
+    for path in ours + others:
+        path.mkdir()
+    with subprocess.Popen(["sleep", "1000"]) as sleeper:
+        for path in ours:
+            (path / "cgroup.procs").write_text(str(sleeper.pid))
+        assert gc(fresh, "--dry-run")["removed"]["groups"] == 1 and sleeper.poll() is None
+        report = gc(fresh)
+        assert report["removed"]["groups"] == 1, report
+        assert sleeper.wait(timeout=60) == -signal.SIGKILL
+    assert not any(path.exists() for path in ours) and all(path.exists() for path in others)
+    assert gc(fresh)["removed"]["groups"] == 0
+    for path in others:
+        path.rmdir()
+
+
+def test_partial_outputs_expire(cupel):
+    gc(cupel)
+    bad = cupel.run("--", "sh", "-c", "echo half > out/half; false").run_dir
+    good = cupel.run("--", "sh", "-c", "echo whole > out/whole").run_dir
+    for path in (bad, good):
+        age(path / "verdict.json", 29)
+    assert gc(cupel)["removed"]["partial"] == 0
+    assert gc(cupel, "--dry-run", "--older-than", "28d")["removed"]["partial"] == 1
+    for path in (bad, good):
+        age(path / "verdict.json", 31)
+    assert gc(cupel, "--dry-run")["removed"]["partial"] == 1 and (bad / "partial/out/half").exists()
+    cupel.configure("gc: {partial: never}\n")
+    assert gc(cupel)["removed"]["partial"] == 0
+    cupel.configure("gc: {partial: 40d}\n")
+    assert gc(cupel)["removed"]["partial"] == 0
+    cupel.configure()
+    report = gc(cupel)
+    assert [(i["kind"], i["what"]) for i in report["removed"]["items"]] == [("partial", bad.name)]
+    assert not (bad / "partial").exists() and (good / "outputs/out/whole").exists()
+    assert gc(cupel)["removed"]["items"] == []
+    for run in (bad, good):
+        status, out, _ = cupel.call(cupel.binary, "audit", "verify", "--outputs", run.name)
+        assert status == 0, out
+    assert "half" in cupel.call(cupel.binary, "outputs", bad.name)[1], "what there was is on record"
+    (bad / "partial.expired").unlink()
+    assert cupel.call(cupel.binary, "audit", "verify", "--outputs", bad.name)[0] == 1, "else it is missed"
+
+
+def test_temporary_files_and_the_store(fresh):
+    run = fresh.run("--", "sh", "-c", "echo x > out/x").run_dir
+    quiet(fresh)
+    (fresh.home / "health").mkdir(exist_ok=True)
+    old, new = fresh.home / "health/.new-0123", fresh.home / ".new-4567"
+    other = fresh.home / "health/else"
+    for path in (old, new, other):
+        path.write_text("?")
+    age(old, 1)
+    age(other, 1)
+    subprocess.run(["rm", "-r", str(run)], check=True)
+    before = contents(fresh.home)
+    report = gc(fresh, "--dry-run")
+    assert kinds(report) == ["store", "temporary"] and report["pruned"] == 1
+    assert contents(fresh.home) == before
+    report = gc(fresh)
+    assert (report["pruned"], report["removed"]["temporary"]) == (1, 1)
+    assert not old.exists() and new.exists() and other.exists()
+    record = json.loads((fresh.home / "health/gc.json").read_text())
+    assert record["status"] == "ok" and "1 other leftovers" in record["summary"]
+    assert gc(fresh)["removed"]["items"] == []
+    for path in (new, other):
+        path.unlink()
+
+
+def test_usage(fresh):
+    assert gc(fresh)["removed"]["items"] == [] and not fresh.home.exists(), "no home, nothing made"
+    for words in (("x",), ("--older-than", "x"), ("--older-than", "0s"), ("--dry",)):
+        assert fresh.call(fresh.binary, "gc", *words)[0] == 2, words
+    fresh.configure("gc: {partial: soon}\n")
+    status, _, err = fresh.call(fresh.binary, "gc")
+    assert status == 2 and f"{fresh.config}:2:15: " in err and "never" in err
+    fresh.configure()
+    (fresh.dir / "cupel.yaml").write_text("gc: {partial: 1ms}\n")
+    assert "host's to say" in fresh.call(fresh.binary, "gc")[2]
+    (fresh.dir / "cupel.yaml").unlink()

@@ -5,7 +5,6 @@
 #include "base/str.h"
 #include "cli/simple.h"
 #include "health/glance.h"
-#include "view/table.h"
 
 /* As people say it: one number, one unit. */
 static char *age_text(const json_t *row)
@@ -29,34 +28,33 @@ static const char *text_of(const json_t *o, const char *key)
 	return text ? text : "";
 }
 
-/* Each that is not well gets a line of its own with the command, which no edge of a terminal may cut. */
+static char *what_of(const json_t *row)
+{
+	const char *subject = text_of(row, "subject");
+	CLEANUP_FREE char *what =
+		xasprintf("%s%s%s", text_of(row, "kind"), subject[0] ? " " : "", subject);
+	return str_visible(what);
+}
+
+/* Below, for each that is not well, the command. */
 static void print_rows(const json_t *rows)
 {
-	CLEANUP_TABLE struct table t = { .n_columns = 4 };
-	static const char *const head[] = { "WHAT", "STATUS", "AGE", "SUMMARY" };
 	size_t i;
 	const json_t *row;
-	for (i = 0; i < sizeof head / sizeof *head; i++)
-		table_add(&t, head[i]);
+	printf("%-24s %-10s %-8s %s\n", "WHAT", "STATUS", "AGE", "SUMMARY");
 	json_array_foreach(rows, i, row)
 	{
-		const char *subject = text_of(row, "subject");
-		CLEANUP_FREE char *what =
-			xasprintf("%s%s%s", text_of(row, "kind"), subject[0] ? " " : "", subject);
+		CLEANUP_FREE char *what = what_of(row);
 		CLEANUP_FREE char *age = age_text(row);
-		table_add(&t, what);
-		table_add(&t, text_of(row, "status"));
-		table_add(&t, age);
-		table_add(&t, text_of(row, "summary"));
+		CLEANUP_FREE char *summary = str_visible(text_of(row, "summary"));
+		printf("%-24s %-10s %-8s %s\n", what, text_of(row, "status"), age, summary);
 	}
-	table_print(&t, table_room());
 	json_array_foreach(rows, i, row)
 	{
 		CLEANUP_FREE char *command = str_visible(text_of(row, "command"));
-		CLEANUP_FREE char *subject = str_visible(text_of(row, "subject"));
+		CLEANUP_FREE char *what = what_of(row);
 		if (!str_eq(text_of(row, "level"), "ok"))
-			printf("%s%s%s: %s\n", text_of(row, "kind"), subject[0] ? " " : "", subject,
-			       command);
+			printf("%s: %s\n", what, command);
 	}
 }
 

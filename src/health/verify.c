@@ -80,10 +80,12 @@ static void keep(const struct verifying *v, const char *status, const json_t *de
 	const struct config *c = v->q->config;
 	if (access(c->home, F_OK) < 0)
 		return;
-	if (v->report->ledger_is_bad)
+	struct err away = { 0 };
+	if (v->report->ledger_is_bad || v->report->ledger_is_away)
 		(void)ledger_health_keep(c, &h, &v->report->unkept);
 	else
-		(void)ledger_health_put(c, &h, NULL, &v->report->unkept);
+		(void)ledger_health_put(c, &h, &away, &v->report->unkept);
+	v->report->ledger_is_away |= away.text[0] != '\0';
 }
 
 static void verify_one(const struct verify_request *q, enum verify_part part,

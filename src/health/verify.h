@@ -45,8 +45,9 @@ struct verify_report {
 	json_t *parts; /* owned; {"part","status":"ok"|"problem"|"unchecked","summary","found","notes",...numbers} */
 	json_t *findings; /* owned; {"part","kind","where","what","remedy"} */
 	bool problem, unchecked;
-	bool ledger_is_bad; /* nothing is to be written to it */
-	struct err unkept;  /* what was found could not be noted in the home; text "" if it was */
+	bool ledger_is_bad;  /* nothing is to be written to it */
+	bool ledger_is_away; /* it did not take a record: it is not asked again */
+	struct err unkept;   /* what was found could not be noted in the home; text "" if it was */
 };
 void verify_report_release(struct verify_report *r);
 #define CLEANUP_VERIFY_REPORT CLEANUP(verify_report_release)

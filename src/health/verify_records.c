@@ -1,6 +1,7 @@
 /* The ledger by its own means, the chain of events, and the run directories against the ledger. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "health/audit.h"
@@ -56,20 +57,32 @@ void verify_ledger(struct verifying *v)
 				  : "whole");
 }
 
+/* In a run's directory, or beside the runs: what is about several of them. */
+static char *link_place(const struct config *c, const char *run, const char *file)
+{
+	CLEANUP_FREE char *inside = run ? xasprintf("%s/runs/%s/%s", c->home, run, file) : NULL;
+	CLEANUP_FREE char *beside = xasprintf("%s/%s", c->home, file);
+	bool is_beside = !run || (access(inside, F_OK) < 0 && access(beside, F_OK) == 0);
+	return is_beside ? take_ptr(beside) : take_ptr(inside);
+}
+
 static void name_link(struct verifying *v, const json_t *link)
 {
-	const char *run = "?", *file = "?", *reason = "?";
+	const char *run = json_string_value(json_object_get(link, "run"));
+	const char *file = json_string_value(json_object_get(link, "file"));
+	const char *reason = json_string_value(json_object_get(link, "reason"));
 	const json_t *line = json_object_get(link, "line");
-	(void)json_unpack((json_t *)link, "{s:s,s:s,s:s}", "run", &run, "file", &file, "reason",
-			  &reason);
+	CLEANUP_FREE char *place = link_place(v->q->config, run, file ? file : "?");
 	CLEANUP_FREE char *where =
-		json_is_integer(line) ? xasprintf("%s/runs/%s/%s:%lld", v->q->config->home, run,
-						  file, (long long)json_integer_value(line))
-				      : xasprintf("%s/runs/%s/%s", v->q->config->home, run, file);
+		json_is_integer(line)
+			? xasprintf("%s:%lld", place, (long long)json_integer_value(line))
+			: xstrdup(place);
 	CLEANUP_FREE char *remedy =
-		xasprintf("restore %s/runs/%s from a backup, or repeat it: cupel rerun %s",
-			  v->q->config->home, run, run);
-	verify_found(v, &(struct verify_finding){ "chain", where, remedy }, "%s", reason);
+		run ? xasprintf("restore %s/runs/%s from a backup, or repeat it: cupel rerun %s",
+				v->q->config->home, run, run)
+		    : xasprintf("restore %s from a backup; cupel-audit(1) tells more", place);
+	verify_found(v, &(struct verify_finding){ "chain", where, remedy }, "%s",
+		     reason ? reason : "?");
 }
 
 void verify_chain(struct verifying *v)

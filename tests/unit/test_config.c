@@ -175,6 +175,25 @@ static void later_files_override_earlier_ones(void **state)
 	assert_string_equal(c.protect.v[0], "/var/db");
 	assert_string_equal(c.protect.v[1], site);
 	assert_string_equal(value(&c, "protect.1")->text, site);
+	/* what a project names is kept from being shown, not watched */
+	assert_int_equal(c.watch.n, 1);
+	assert_string_equal(c.watch.v[0], "/var/db");
+}
+
+static void databases_are_protected_by_the_host(void **state)
+{
+	struct host *h = *state;
+	CLEANUP_CONFIG struct config c = { 0 };
+
+	put(h->etc,
+	    "protect: ['sqlite:/a/b.db', 'postgresql://u:secret@h/d']\ngc: {partial: 2d}\n");
+	read_ok(h, &c);
+	assert_int_equal(c.watch.n, 2);
+	assert_string_equal(c.watch.v[1], "postgresql://u:secret@h/d");
+	assert_int_equal(c.protect.n, 1);
+	assert_string_equal(c.protect.v[0], "/a/b.db");
+	assert_string_equal(value(&c, "protect.2")->text, "postgresql://u:***@h/d");
+	assert_string_equal(value(&c, "gc.partial")->text, "2d");
 }
 
 static void projects_have_data_and_docs(void **state)
@@ -324,6 +343,8 @@ static void mistakes_have_their_place(void **state)
 		{ "ceilings: {memory: nan}\n", ":1:20: ", "memory: " },
 		{ "aggregate: {time: 3h}\n", ":1:12: ", "only memory, cpus and pids" },
 		{ "protect: [/../..]\n", ":1: ", "not usable" },
+		{ "protect: ['sqlite:b.db']\n", ":1:11: ", "absolute" },
+		{ "gc: {partial: soon}\n", ":1:15: ", "never" },
 		{ "project: {data: x}\n", ": ", "need project.root" },
 		{ "home: /a\nhome: /b\n", ":2:1: ", "first at line 1" },
 	};
@@ -399,6 +420,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_HOST(built_in_values_stand_alone),
 		ON_HOST(later_files_override_earlier_ones),
+		ON_HOST(databases_are_protected_by_the_host),
 		ON_HOST(projects_have_data_and_docs),
 		ON_HOST(projects_say_nothing_of_the_host),
 		ON_HOST(strangers_files_are_refused),

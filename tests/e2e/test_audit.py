@@ -8,6 +8,7 @@ import signal
 import pytest
 
 import cupel as lib
+import leftovers
 
 
 def verify(caller, *args):
@@ -113,6 +114,7 @@ def test_a_run_that_goes_on_and_one_that_was_lost(fresh):
         process.send_signal(signal.SIGSTOP)  # it would sweep
         os.kill(keeper, signal.SIGKILL)
         process.kill()
+    assert lib.wait_until(lambda: not leftovers.processes(fresh)), "a killed keeper takes its time to die"
     with open(events, "ab") as file:
         file.write(b'{"n":3,"ti')  # as a crash would cut it
     assert verify(fresh)[1]["unfinished"] == 1

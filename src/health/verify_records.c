@@ -1,11 +1,11 @@
 /* The ledger by its own means, the chain of events, and the run directories against the ledger. */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "health/audit.h"
 #include "health/verify_parts.h"
+#include "ledger/chain.h"
 #include "ledger/inspect.h"
 #include "ledger/ledger.h"
 #include "spec/id.h"
@@ -43,7 +43,12 @@ void verify_ledger(struct verifying *v)
 	const struct config *c = v->q->config;
 	CLEANUP_FREE char *where = config_ledger_shown(c);
 	struct err err = { 0 };
-	int r = ledger_inspect(c, v->q->quick ? INSPECT_QUICK : INSPECT_FULL, on_fault, v, &err);
+	enum inspect_depth depth = v->q->quick ? INSPECT_QUICK : INSPECT_FULL;
+	int r = ledger_inspect(c, depth, on_fault, v, &err);
+	/* The first runs of a home may still be on their way to it. */
+	struct ledger_delivery d = { 0 };
+	if (r == -ENOENT && has_runs(c) && ledger_deliver(c, LEDGER_WAIT, &d, &err) >= 0)
+		r = ledger_inspect(c, depth, on_fault, v, &err);
 	if (r == -ENOENT && has_runs(c)) {
 		verify_found(v, &(struct verify_finding){ "missing", where, REBUILD },
 			     "the ledger is not there, but there are runs");
@@ -57,30 +62,23 @@ void verify_ledger(struct verifying *v)
 				  : "whole");
 }
 
-/* In a run's directory, or beside the runs: what is about several of them. */
-static char *link_place(const struct config *c, const char *run, const char *file)
-{
-	CLEANUP_FREE char *inside = run ? xasprintf("%s/runs/%s/%s", c->home, run, file) : NULL;
-	CLEANUP_FREE char *beside = xasprintf("%s/%s", c->home, file);
-	bool is_beside = !run || (access(inside, F_OK) < 0 && access(beside, F_OK) == 0);
-	return is_beside ? take_ptr(beside) : take_ptr(inside);
-}
-
 static void name_link(struct verifying *v, const json_t *link)
 {
 	const char *run = json_string_value(json_object_get(link, "run"));
 	const char *file = json_string_value(json_object_get(link, "file"));
 	const char *reason = json_string_value(json_object_get(link, "reason"));
 	const json_t *line = json_object_get(link, "line");
-	CLEANUP_FREE char *place = link_place(v->q->config, run, file ? file : "?");
+	bool is_beside = !run || str_eq(file, CHAIN_FILE); /* about several runs */
+	CLEANUP_FREE char *place = xasprintf("%s/%s%s%s%s", v->q->config->home,
+					     is_beside ? "" : "runs/", is_beside ? "" : run,
+					     is_beside ? "" : "/", file ? file : "?");
 	CLEANUP_FREE char *where =
 		json_is_integer(line)
 			? xasprintf("%s:%lld", place, (long long)json_integer_value(line))
 			: xstrdup(place);
 	CLEANUP_FREE char *remedy =
-		run ? xasprintf("restore %s/runs/%s from a backup, or repeat it: cupel rerun %s",
-				v->q->config->home, run, run)
-		    : xasprintf("restore %s from a backup; cupel-audit(1) tells more", place);
+		is_beside ? xasprintf("restore %s from a backup; man cupel-audit tells more", place)
+			  : xasprintf("restore %s/runs/%s from a backup", v->q->config->home, run);
 	verify_found(v, &(struct verify_finding){ "chain", where, remedy }, "%s",
 		     reason ? reason : "?");
 }
@@ -101,6 +99,11 @@ void verify_chain(struct verifying *v)
 	json_array_foreach(report.links, i, link)
 	{
 		name_link(v, link);
+	}
+	if (report.uncompared) {
+		CLEANUP_FREE char *note = xasprintf(
+			"the chain of runs was not held against the ledger: %s", report.uncompared);
+		verify_note(v, note);
 	}
 	v->found = report.broken; /* all of them, not only those that are named */
 	verify_number(v, "runs", report.runs);

@@ -9,6 +9,7 @@
 #include "health/gc_thorough.h"
 #include "ledger/health_record.h"
 #include "run/run.h"
+#include "view/crate.h"
 
 struct gc_args {
 	bool json, dry_run, has_age;
@@ -136,7 +137,7 @@ static int main_gc(const struct command *self, int argc, char **argv)
 						 : NULL;
 	if (!args.dry_run) {
 		keep(&c, &report, &found, error);
-		run_deliver(&c);
+		run_deliver(&c, crate_write);
 	}
 	if (args.json) {
 		print_json(&report, &found, error);

@@ -7,6 +7,7 @@
 #include "cli/simple.h"
 #include "health/gc.h"
 #include "run/run.h"
+#include "view/crate.h"
 #include "view/runs_view.h"
 
 int records_begin(const struct records_begin *b, struct config *config, struct operands *rest,
@@ -22,7 +23,7 @@ int records_begin(const struct records_begin *b, struct config *config, struct o
 	if (r >= 0 && gc_sweep(config, &report, &ignored) < 0)
 		log_warning("%s", ignored.text);
 	if (r >= 0)
-		run_deliver(config);
+		run_deliver(config, crate_write);
 	return r;
 }
 

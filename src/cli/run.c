@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "run/run.h"
+#include "view/crate.h"
 #include "view/status.h"
 #include "view/verdict_view.h"
 
@@ -61,7 +62,7 @@ static int run_it(struct run_args *args, struct analysis *analysis, int *ret_sta
 		show_timings(&stages, began_ns, resolved_ns);
 	if (r >= 0)
 		r = show_end(args, &config, &resolved, err);
-	run_deliver(&config);
+	run_deliver(&config, crate_write);
 	return r;
 }
 

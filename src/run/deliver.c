@@ -7,6 +7,7 @@
 
 #include "ledger/ledger.h"
 #include "run/run.h"
+#include "spec/id.h"
 
 #define DELIVERY_SECONDS 900 /* an end for whatever could hang in a library */
 
@@ -28,18 +29,30 @@ static void let_go(void)
 	(void)alarm(DELIVERY_SECONDS);
 }
 
+/* Before the ledger has it and its mark is gone. Whatever fails there is tried again by the next who delivers, and holds up nobody. */
+static void describe_owed(const struct config *config, run_describe *describe)
+{
+	CLEANUP_STRV struct strv ids = { 0 };
+	struct err err = { 0 };
+	if (id_list(config->home, "undelivered", &ids, &err) < 0)
+		return;
+	for (size_t i = 0; i < ids.n; i++)
+		(void)describe(config, ids.v[i], &err);
+}
+
 /* A run that ended after we had looked, and found us at work, has started nobody: so we look again once the lock is free. */
-static void deliver_all(const struct config *config)
+static void deliver_all(const struct config *config, run_describe *describe)
 {
 	struct ledger_delivery d;
 	struct err err;
 	do {
+		describe_owed(config, describe);
 		if (ledger_deliver(config, LEDGER_TRY, &d, &err) < 0)
 			return; /* noted in the home, for `cupel ledger status` */
 	} while (d.settled > 0 && ledger_owes(config));
 }
 
-void run_deliver(const struct config *config)
+void run_deliver(const struct config *config, run_describe *describe)
 {
 	if (!ledger_owes(config))
 		return;
@@ -47,6 +60,6 @@ void run_deliver(const struct config *config)
 	if (pid != 0)
 		return; /* nobody's child to wait for: it is adopted when we end */
 	let_go();
-	deliver_all(config);
+	deliver_all(config, describe);
 	_exit(0);
 }

@@ -84,9 +84,11 @@ int run_dir(struct running *r);
  * recorded. A keeper that was killed is recorded here, as lost. */
 int run_finish(struct running *r, int *ret_exit_status, struct err *err);
 
-/* If something is owed to the ledger, a process in the background delivers it. Returns at once; nothing of it is anybody's failure. Not
- * while this process has threads. */
-void run_deliver(const struct config *config);
+/* Writes what is said of a complete run beside its record: see view/crate.h. */
+typedef int run_describe(const struct config *config, const char *id, struct err *err);
+/* If something is owed to the ledger, a process in the background describes it and delivers it. Returns at once; nothing of it is
+ * anybody's failure. Not while this process has threads. */
+void run_deliver(const struct config *config, run_describe *describe);
 
 /* Who shows the run while it goes on; each may be NULL. */
 struct run_viewer {

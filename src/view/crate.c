@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "view/crate_parts.h"
 
@@ -125,9 +126,11 @@ static void add_root(struct crate *c)
 	json_t *profile = crate_entity(c, PROFILE, "CreativeWork");
 	crate_set(profile, "name", "Process Run Crate");
 	crate_set(profile, "version", "0.5");
-	json_t *preview = crate_entity(c, CRATE_PREVIEW, "CreativeWork");
-	crate_set(preview, "name", "report of the run");
-	json_object_set_new(preview, "about", crate_ref(ROOT_ID));
+	if (c->files->with != CRATE_IN_PLACE) {
+		json_t *preview = crate_entity(c, CRATE_PREVIEW, "CreativeWork");
+		crate_set(preview, "name", "report of the run");
+		json_object_set_new(preview, "about", crate_ref(ROOT_ID));
+	}
 	c->action = crate_entity(c, action, "CreateAction");
 }
 
@@ -202,4 +205,20 @@ json_t *crate_json(const struct dossier *d, const struct crate_files *files)
 	crate_tools(&c);
 	crate_values(&c);
 	return whole;
+}
+
+int crate_write(const struct config *c, const char *id, struct err *err)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s/" CRATE_METADATA, c->home, id);
+	CLEANUP_DOSSIER struct dossier d = DOSSIER_INIT;
+	CLEANUP_CRATE_FILES struct crate_files files = { 0 };
+	if (access(path, F_OK) == 0)
+		return 0;
+	int r = dossier_read(c, id, &d, err);
+	if (r >= 0)
+		r = crate_gather(&d, CRATE_IN_PLACE, &files, err);
+	if (r < 0)
+		return r;
+	CLEANUP_JSON json_t *crate = crate_json(&d, &files);
+	return json_write_file(d.dir_fd, CRATE_METADATA, crate, err);
 }

@@ -1,5 +1,5 @@
 /* The record of one complete run, read into memory: what crates, exports and reports are made of. A run directory is the truth; all that
- * is made here follows from it, so nothing of it is written when a run ends, and it can be made again at any time. */
+ * is made here follows from it and can be made again at any time. */
 #pragma once
 
 #include <stddef.h>
@@ -54,14 +54,17 @@ struct crate_file {
 	uint64_t size;
 };
 
+/* CRATE_IN_PLACE: the run directory itself is the crate, in which there is neither code nor inputs. */
+enum crate_with { CRATE_IN_PLACE, CRATE_WITHOUT_INPUTS, CRATE_WITH_INPUTS };
+
 struct crate_files {
 	struct crate_file *v; /* owned */
 	size_t n;
+	enum crate_with with;
 };
 void crate_files_release(struct crate_files *files);
 #define CLEANUP_CRATE_FILES CLEANUP(crate_files_release)
 
-enum crate_with { CRATE_WITHOUT_INPUTS, CRATE_WITH_INPUTS };
 /* The files that belong to the crate of a run: record, logs, outputs that a verdict vouches for, and code, as far as it is still what was
  * run: by its digest where one was recorded, else by its ctime. Inputs in the same way, if they are asked for. */
 int crate_gather(const struct dossier *d, enum crate_with with, struct crate_files *ret,

@@ -179,8 +179,10 @@ int crate_gather(const struct dossier *d, enum crate_with with, struct crate_fil
 	int r = gather_own(d, &files, err);
 	if (r < 0)
 		return r;
+	files.with = with;
 	gather_outputs(d, &files);
-	gather_code(d, &files);
+	if (with != CRATE_IN_PLACE)
+		gather_code(d, &files);
 	if (with == CRATE_WITH_INPUTS)
 		gather_inputs(d, &files);
 	*ret = files;

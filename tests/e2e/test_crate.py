@@ -65,6 +65,24 @@ def script(cupel):
         path.unlink()
 
 
+def test_a_run_directory_is_a_crate_itself(cupel, script):
+    """Soon after the end, by whoever delivers to the ledger: with what is there, and what it names elsewhere."""
+    run_id, code, _ = script
+    path = cupel.run_dir(run_id) / "ro-crate-metadata.json"
+    assert lib.wait_until(path.exists)
+    crate = json.loads(path.read_text(encoding="utf-8"))
+    assert rocrate.check(crate) == []
+    assert action(crate)["result"] == [{"@id": "outputs/out/copy.csv"}]
+    assert action(crate)["instrument"] == {"@id": f"file://{code}"}
+    files = {e["@id"]: e for e in crate["@graph"] if e["@type"] == "File" and "://" not in e["@id"]}
+    assert set(files) > {"analysis.json", "verdict.json", "outputs/out/copy.csv"}
+    for name, described in files.items():
+        content = (cupel.run_dir(run_id) / name).read_bytes()
+        assert described["sha256"] == hashlib.sha256(content).hexdigest(), name
+    status, _, err = cupel.call(cupel.binary, "audit", "verify", run_id)
+    assert status == 0, err
+
+
 def test_of_a_script_is_what_the_profile_asks_for(cupel, script, tmp_path):
     run_id, code, data = script
     crate = metadata(cupel, run_id)

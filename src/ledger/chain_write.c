@@ -211,8 +211,11 @@ struct finding {
 static int find_run(void *data, const struct chain_link *link, struct err *err)
 {
 	struct finding *f = data;
-	if (str_eq(link->run, f->id))
-		f->found = link->is_removal ? (struct chain_link){ 0 } : *link;
+	if (!str_eq(link->run, f->id))
+		return 0;
+	f->found = *link;
+	if (link->is_removal)
+		f->found.n = 0;
 	return 0;
 }
 

@@ -141,14 +141,14 @@ static int print(const struct smartcols *s, struct table *t)
 
 int table_print(struct table *t, struct err *err)
 {
-	struct smartcols s = { 0 };
-	int r = load(&s, err);
+	CLEANUP_FREE struct smartcols *s = xcalloc(1, sizeof *s);
+	int r = load(s, err);
 	if (r < 0)
 		return r;
 	/* What is cleaned is UTF-8, whatever the caller's locale: else its letters were printed as codes. */
 	locale_t text = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 	locale_t before = text ? uselocale(text) : (locale_t)0;
-	r = print(&s, t);
+	r = print(s, t);
 	if (text) {
 		(void)uselocale(before);
 		freelocale(text);

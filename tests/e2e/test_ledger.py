@@ -205,8 +205,10 @@ def test_whoever_delivers_is_killed(kept):
     kept.settle()
     with kept.db.locked():
         result = kept.run()
+        # It takes its name a moment after it began.
+        assert lib.wait_until(lambda: any("cupel-ledger" in p for p in leftovers.processes(kept.caller)))
         found = leftovers.processes(kept.caller)
-        assert len(found) == 1 and "cupel-ledger" in found[0], found
+        assert len(found) == 1, found
         os.kill(int(found[0].split()[1]), 9)
         kept.quiet()
         assert kept.owed() == [result.run_dir.name]

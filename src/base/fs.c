@@ -237,6 +237,24 @@ int fs_write_atomic(int dir_fd, const char *name, const void *bytes, size_t leng
 	return fs_write_atomic_when(dir_fd, name, bytes, length, mode, NULL, NULL, err);
 }
 
+int fs_write_new(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode,
+		 struct err *err)
+{
+	char self[32];
+	CLEANUP_FD int fd = openat(dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL))
+		return fs_write_atomic(dir_fd, name, bytes, length, mode, err);
+	if (fd < 0)
+		return err_errno(err, "make '%s'", name);
+	(void)snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+	int r = fs_write_all(fd, bytes, length);
+	if (r < 0)
+		return err_set(err, ERR_HOST, -r, "write '%s': %s", name, strerrordesc_np(-r));
+	if (fsync(fd) < 0 || linkat(AT_FDCWD, self, dir_fd, name, AT_SYMLINK_FOLLOW) < 0)
+		return err_errno(err, "write '%s'", name);
+	return 0;
+}
+
 int fs_write_all(int fd, const void *bytes, size_t length)
 {
 	const char *at = bytes;

@@ -33,7 +33,11 @@ int fs_write_small(int dir_fd, const char *name, const char *text);
 /* Writes temp, fsync, rename, fsync of the directory: the name holds the old content or the new one. */
 int fs_write_atomic(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode,
 		    struct err *err);
-/* The same, where something else must be durable too before the name changes: `ready` is asked last, and its negative errno leaves the
+/* A file that has no name until it is whole, so that a crash leaves nothing; -EEXIST if the name is taken. Where the file system has no such
+ * files: as above. */
+int fs_write_new(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode,
+		 struct err *err);
+/* As fs_write_atomic, where something else must be durable too before the name changes: `ready` is asked last, and its negative errno leaves the
  * name as it was. */
 int fs_write_atomic_when(int dir_fd, const char *name, const void *bytes, size_t length,
 			 mode_t mode, int (*ready)(void *data), void *data, struct err *err);

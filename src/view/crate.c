@@ -1,10 +1,12 @@
 /* The graph of a crate. Every name and text in it may be hostile: names become percent-encoded URIs, texts JSON strings. */
 #include "view/crate.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "view/crate_parts.h"
 
 #define PROFILE "https://w3id.org/ro/wfrun/process/0.5"
@@ -220,5 +222,11 @@ int crate_write(const struct config *c, const char *id, struct err *err)
 	if (r < 0)
 		return r;
 	CLEANUP_JSON json_t *crate = crate_json(&d, &files);
-	return json_write_file(d.dir_fd, CRATE_METADATA, crate, err);
+	CLEANUP_FREE char *text = json_dumps(crate, JSON_INDENT(2));
+	CLEANUP_STR struct str line = { 0 };
+	if (!text)
+		return err_set(err, ERR_HOST, ENOMEM, "write " CRATE_METADATA);
+	str_addf(&line, "%s\n", text);
+	r = fs_write_new(d.dir_fd, CRATE_METADATA, line.text, line.length, 0644, err);
+	return r == -EEXIST ? 0 : r; /* another was quicker */
 }

@@ -7,7 +7,7 @@
  *   pause:PHASE       SIGSTOP there
  *   fail:OP:K:ERRNO   the K-th operation OP, counted over `cupel` and its keeper, fails: EIO, ENOSPC, EROFS, or KILL for a SIGKILL in
  *                     its place. OP is write, truncate, fsync, fdatasync, syncfs, rename, link, unlink, mkdir, create, or any. K+ is
- *                     that one and all after it.
+ *                     that one and all after it. OP@NAME counts only those on a path that ends with NAME.
  *
  * The operations are caught by the linker (--wrap), so the sources that record are the same in both builds. What the kernel's own
  * file systems are told does not count, nor do the standard streams, nor anything in the box. */

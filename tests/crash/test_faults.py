@@ -95,10 +95,7 @@ def test_one_kind_can_be_chosen(faulty_root):
 
 @pytest.mark.parametrize("kind", ["write", "fsync"])
 def test_a_log_that_is_not_whole_is_said_to_be_so(faulty, kind):
-    operations = faulty.trace().operations
-    numbered = enumerate(operations, 1)
-    k = next(k for k, (what, path) in numbered if what == kind and path.endswith("/stdout.log"))
-    result = faulty.run(f"fail:any:{k}:EIO")
+    result = faulty.run(f"fail:{kind}@/stdout.log:1:EIO")
     verdict = faulty.check(result.run_dir.name, result.status, result.stderr)
     assert verdict["cause"] == "ok"
     assert "log could not be written to the end: Input/output error" in verdict["completion_notes"]

@@ -24,6 +24,7 @@ struct shared {
 	char trace[TRACE_MAX];
 	atomic_size_t trace_length;
 	atomic_ullong counts[FAULT_OP_COUNT_ + 1]; /* the last is `any` */
+	atomic_ullong named;                       /* those on a path that ends as asked */
 	atomic_bool phase_done;
 };
 
@@ -33,6 +34,7 @@ static struct {
 	bool traces;
 	char *abort_at, *pause_at;
 	unsigned fail_op; /* FAULT_OP_COUNT_: any */
+	char *fail_name;  /* NULL: whatever the path */
 	uint64_t fail_first, fail_last;
 	int fail_with; /* errno or FAULT_KILL; 0: none */
 } fault;
@@ -67,7 +69,7 @@ static bool is_phase(const char *name)
 	return false;
 }
 
-/* OP:K[+][:ERRNO] */
+/* OP[@NAME]:K[+][:ERRNO] */
 static void read_fail(const char *word, char *text)
 {
 	static const struct {
@@ -77,11 +79,16 @@ static void read_fail(const char *word, char *text)
 		{ "EIO", EIO }, { "ENOSPC", ENOSPC }, { "EROFS", EROFS }, { "KILL", FAULT_KILL }
 	};
 	char *save = NULL;
-	const char *op = strtok_r(text, ":", &save);
+	char *op = strtok_r(text, ":", &save);
 	char *k = strtok_r(NULL, ":", &save);
 	const char *with = strtok_r(NULL, ":", &save);
 	if (!op || !k)
 		refuse(word);
+	char *name = strchr(op, '@');
+	if (name) {
+		*name = '\0';
+		fault.fail_name = xstrdup(name + 1);
+	}
 	while (fault.fail_op <= FAULT_OP_COUNT_ && !str_eq(op_names[fault.fail_op], op))
 		fault.fail_op++;
 	size_t length = strlen(k);
@@ -209,25 +216,27 @@ static bool counts(int fd, const char *path)
 	       fs.f_type != PROC_SUPER_MAGIC && fs.f_type != SYSFS_MAGIC;
 }
 
-static void trace_op(enum fault_op op, int fd, const char *path)
+static char *place_of(int fd, const char *path)
 {
 	char link[48], place[4096];
 	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	ssize_t n = path && path[0] == '/' ? 0 : readlink(link, place, sizeof place - 1);
 	place[n > 0 ? n : 0] = '\0';
-	CLEANUP_FREE char *what =
-		xasprintf("%s%s%s", place, n > 0 && path ? "/" : "", path ? path : "");
-	trace(op_names[op], what);
+	return xasprintf("%s%s%s", place, n > 0 && path ? "/" : "", path ? path : "");
 }
 
 int fault_next(enum fault_op op, int fd, const char *path)
 {
 	int saved = errno;
 	bool counted = fault.shared && counts(fd, path);
-	if (counted && fault.traces)
-		trace_op(op, fd, path);
+	bool named = false;
+	if (counted && (fault.traces || fault.fail_name)) {
+		CLEANUP_FREE char *place = place_of(fd, path);
+		trace(op_names[op], place);
+		named = fault.fail_name && str_ends(place, fault.fail_name);
+	}
 	errno = saved;
-	if (!counted)
+	if (!counted || (fault.fail_name && !named))
 		return 0;
 	uint64_t n = atomic_fetch_add(&fault.shared->counts[op], 1) + 1;
 	uint64_t n_any = atomic_fetch_add(&fault.shared->counts[FAULT_OP_COUNT_], 1) + 1;
@@ -235,6 +244,8 @@ int fault_next(enum fault_op op, int fd, const char *path)
 		n = n_any;
 	else if (fault.fail_op != op)
 		return 0;
+	if (named)
+		n = atomic_fetch_add(&fault.shared->named, 1) + 1;
 	return fault.fail_with && n >= fault.fail_first && n <= fault.fail_last ? fault.fail_with
 										: 0;
 }

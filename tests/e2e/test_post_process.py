@@ -298,6 +298,20 @@ def test_no_step_runs_as_root(root):
     assert "belongs to root" in refused(root, "--post-process", "step", "--", "true")
 
 
+def test_no_step_has_the_group_of_root(root):
+    """`chown USER FILE`, as the remedy has it, leaves the file in the group of whoever made it."""
+    platform = platforms.Sqlite(root)
+    platforms.declare(root, platform, script="open('/run/cupel/database/made', 'x').close()\n")
+    made = platform.folder / "made"
+    groups = []
+    for group in (platform.uid, 0):
+        os.chown(platform.path, platform.uid, group)
+        assert taken(root).cause == "ok"
+        groups.append((made.stat().st_uid, made.stat().st_gid))
+        made.unlink()
+    assert groups == [(platform.uid, platform.uid)] * 2
+
+
 def wait_for_step(cupel, run_id):
     log = cupel.run_dir(f"{run_id}-post") / "stdout.log"
     assert lib.wait_until(lambda: log.exists() and log.read_bytes() == b"inserted\n")

@@ -77,6 +77,21 @@ def test_a_csv_becomes_rows_once(cupel, platform):
     assert platform.query(ask) == rows
 
 
+@pytest.mark.parametrize("by", ["sqlite"])
+def test_a_csv_has_no_say_in_whose_its_rows_are(cupel, platform):
+    """SQLite takes a column that is named twice, and drops one of the values."""
+    platform.change("CREATE TABLE scores (run_id TEXT, row_number BIGINT, gene TEXT)")
+    for path in platform.folder.iterdir():
+        os.chown(path, platform.uid, platform.uid)
+    platforms.declare(cupel, platform, args=["scores", "out/results.csv"])
+    for name in ("run_id", "ROW_NUMBER"):
+        result = taken(cupel, f"printf 'gene,{name}\\na,7\\n' > out/results.csv")
+        said = step_of(cupel, result).log("stderr.log").decode()
+        assert result.cause != "ok" and "columns are there twice" in said, said
+    assert platform.query("SELECT * FROM scores") == []
+    assert taken(cupel, "printf 'gene\\na\\n' > out/results.csv").cause == "ok", "the control"
+
+
 @pytest.mark.parametrize("who, by, how, cause", [
     ("root", "sqlite", "exit", "exit"), ("root", "sqlite", "kill", "signal"),
     ("root", "sqlite", "memory", "oom"), ("root", "sqlite", "sleep", "deadline"),

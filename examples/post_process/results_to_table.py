@@ -22,6 +22,7 @@ import sys
 import urllib.parse
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+OWN = ["run_id", "row_number"]
 COLUMNS_MAX = 200
 ROWS_MAX = 1_000_000
 
@@ -85,9 +86,10 @@ def main(table, name, *wanted):
     if not path.is_file():
         fail(f"the run has no output {name}")
     columns, rows = read_rows(path, list(wanted))
+    checked([*OWN, *columns], "column")
     run_id = os.environ["CUPEL_RUN_ID"]
     db, mark = connect(os.environ["CUPEL_DATABASE_URL"])
-    names = ", ".join(f'"{column}"' for column in ["run_id", "row_number", *columns])
+    names = ", ".join(f'"{column}"' for column in [*OWN, *columns])
     definitions = "".join(f', "{column}" TEXT' for column in columns)
     marks = ", ".join([mark] * (len(columns) + 2))
     cursor = db.cursor()

@@ -337,3 +337,18 @@ char *str_visible(const char *text)
 	str_clean(copy);
 	return copy;
 }
+
+char *str_shell(const char *text)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%";
+	CLEANUP_STR struct str s = { 0 };
+
+	if (text[0] && text[0] != '-' && strspn(text, plain) == strlen(text))
+		return xstrdup(text);
+	str_add(&s, "'");
+	for (; *text; text++)
+		str_add_n(&s, *text == '\'' ? "'\\''" : text, *text == '\'' ? 4 : 1);
+	str_add(&s, "'");
+	return str_take(&s);
+}

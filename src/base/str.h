@@ -66,6 +66,8 @@ bool str_is_deceptive(const char *text, size_t n);
 void str_clean(char *text);
 /* A cleaned copy, owned by the caller. */
 char *str_visible(const char *text);
+/* One word of a shell, owned by the caller: for commands that people copy, about names that others chose. */
+char *str_shell(const char *text);
 bool str_is_utf8(const char *text, size_t length);
 /* Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none. */
 size_t str_utf8_length(const char *text, size_t length);

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/path.h"
 #include "health/verify_store.h"
 #include "spec/id.h"
 
@@ -76,11 +77,12 @@ static void name_damage(struct storing *s, const struct damages *damages)
 		CLEANUP_STR struct str text = { 0 };
 		CLEANUP_FREE char *where = xasprintf("%s/" STORE "/%.2s/%s", s->v->q->config->home,
 						     d->object->hex, d->object->hex + 2);
+		CLEANUP_FREE char *word = str_shell(where);
 		CLEANUP_FREE char *remedy =
 			d->run[0] ? xasprintf("restore it from a backup, or repeat the run: rm -f "
-					      "'%s' && cupel rerun %s",
-					      where, d->run)
-				  : xasprintf("no run has it: rm -f '%s'", where);
+					      "%s && cupel rerun %s",
+					      word, d->run)
+				  : xasprintf("no run has it: rm -f %s", word);
 		say_damage(&text, s, d);
 		verify_found(s->v, &(struct verify_finding){ "damaged", where, remedy }, "%s",
 			     str_text(&text));
@@ -102,6 +104,17 @@ static bool is_stored(const struct storing *s, const char *sha256)
 	       (faccessat(s->root_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT);
 }
 
+/* The analysis chose the name of its output: what people copy into a shell must hold it. */
+static char *link_again(const char *home, const struct kept_output *o, const char *where)
+{
+	CLEANUP_FREE char *from = xasprintf("%s/runs/%s/outputs/%s", home, o->run, o->path);
+	CLEANUP_FREE char *shelf = path_parent(where);
+	CLEANUP_FREE char *from_word = str_shell(from);
+	CLEANUP_FREE char *shelf_word = str_shell(shelf);
+	CLEANUP_FREE char *to_word = str_shell(where);
+	return xasprintf("mkdir -p %s && ln %s %s", shelf_word, from_word, to_word);
+}
+
 static void check_output(struct storing *s, struct damages *damages, const struct kept_output *o)
 {
 	char digits[3] = { o->sha256[0], o->sha256[1], '\0' };
@@ -118,9 +131,7 @@ static void check_output(struct storing *s, struct damages *damages, const struc
 	const char *home = s->v->q->config->home;
 	CLEANUP_FREE char *where =
 		xasprintf("%s/" STORE "/%.2s/%s", home, o->sha256, o->sha256 + 2);
-	CLEANUP_FREE char *remedy = xasprintf("mkdir -p '%s/" STORE
-					      "/%.2s' && ln '%s/runs/%s/outputs/%s' '%s'",
-					      home, o->sha256, home, o->run, o->path, where);
+	CLEANUP_FREE char *remedy = link_again(home, o, where);
 	verify_found(s->v, &(struct verify_finding){ "missing", where, remedy },
 		     "the run %s stored its output %s there, and it is gone", o->run, o->path);
 }

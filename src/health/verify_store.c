@@ -26,7 +26,8 @@ static void extra(struct verifying *v, const char *shelf, const char *name)
 {
 	CLEANUP_FREE char *where =
 		xasprintf("%s/" STORE "/%s%s%s", v->q->config->home, shelf, *name ? "/" : "", name);
-	CLEANUP_FREE char *remedy = xasprintf("look at it, then: rm -r '%s'", where);
+	CLEANUP_FREE char *word = str_shell(where);
+	CLEANUP_FREE char *remedy = xasprintf("look at it, then: rm -r %s", word);
 	verify_found(v, &(struct verify_finding){ "extra", where, remedy },
 		     "no object of the store has such a name");
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -95,7 +96,7 @@ static _Noreturn void child_main(const struct copying *c, int tell_fd, pid_t par
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(COPY_ABANDONED);
 	if (r >= 0)
-		r = snapshot_copy(c->q->path, c->out_fd, c->room, &err);
+		r = snapshot_copy(c->q->path, &c->source, c->out_fd, c->room, &err);
 	if (r < 0)
 		(void)!write(tell_fd, &err, sizeof err);
 	_exit(r < 0);
@@ -182,14 +183,29 @@ static void copying_release(struct copying *c)
 	cleanup_fd(&c->out_fd);
 }
 
+/* Whoever owns the directory may have put another file there since the name was checked. As root the copy is made with the rights of its
+ * owner, so it has to be one that all may read. */
+static int look_at(const char *path, struct stat *ret, struct err *err)
+{
+	CLEANUP_FD int fd = fs_open_resolve(AT_FDCWD, path, O_PATH, 0,
+					    RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	if (fd < 0 || fstat(fd, ret) < 0)
+		return err_set(err, ERR_HOST, fd < 0 ? -fd : errno, "look at %s: %s", path,
+			       strerrordesc_np(fd < 0 ? -fd : errno));
+	if (!S_ISREG(ret->st_mode) || (geteuid() == 0 && !(ret->st_mode & S_IROTH)))
+		return err_set(err, ERR_HOST, EACCES,
+			       "%s is not the file any more that may be shown", path);
+	return 0;
+}
+
 int snapshot_make(const struct snapshot_request *request, struct snapshot *ret, struct err *err)
 {
 	CLEANUP(copying_release) struct copying c = { .q = request, .out_fd = -1 };
 	struct snapshot made = { 0 };
 	struct stat st = { 0 };
-	if (stat(request->path, &c.source) < 0)
-		return err_errno(err, "look at %s", request->path);
-	int r = check_size(request->path, "db_snapshot", request->max_bytes, err);
+	int r = look_at(request->path, &c.source, err);
+	if (r >= 0)
+		r = check_size(request->path, "db_snapshot", request->max_bytes, err);
 	if (r >= 0)
 		r = make_room(&c, err);
 	if (r >= 0)

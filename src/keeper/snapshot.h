@@ -30,5 +30,7 @@ int snapshot_make(const struct snapshot_request *request, struct snapshot *ret, 
 /* Negative errno; 0 too if there is none. */
 int snapshot_remove(int dir_fd);
 
-/* snapshot_copy.c: what the child does. Fills `out_fd`, which has `room` bytes, and cuts it to what was copied. */
-int snapshot_copy(const char *path, int out_fd, uint64_t room, struct err *err);
+/* snapshot_copy.c: what the child does. Fills `out_fd`, which has `room` bytes, and cuts it to what was copied. -ESTALE if the path does
+ * not lead to the `source` that was looked at. */
+int snapshot_copy(const char *path, const struct stat *source, int out_fd, uint64_t room,
+		  struct err *err);

@@ -36,9 +36,10 @@
 
 struct copier {
 	const char *path;
-	sqlite3 *from, *to;     /* owned */
-	sqlite3_backup *backup; /* owned */
-	unsigned char *bytes;   /* the copy */
+	const struct stat *source; /* what it leads to */
+	sqlite3 *from, *to;        /* owned */
+	sqlite3_backup *backup;    /* owned */
+	unsigned char *bytes;      /* the copy */
 	uint64_t room;
 	uint64_t copied;
 #define SQLITE_MEMBER(name) __typeof__(sqlite3_##name) *name;
@@ -81,6 +82,19 @@ static int failed(const struct copier *c, int code, struct err *err)
 			"; it keeps a write-ahead log, and its directory is not its owner's to write";
 	return err_set(err, ERR_HOST, EBADMSG, "copy the database %s: %s%s", c->path,
 		       c->errstr(code), remedy);
+}
+
+/* SQLite opens by name, and tells no descriptor: whether the file that was looked at is among those that are open. */
+static int check_opened(const struct copier *c, struct err *err)
+{
+	CLEANUP_DIR DIR *dir = opendir("/proc/self/fd");
+	for (const struct dirent *d; dir && (d = readdir(dir));) {
+		struct stat st = { 0 };
+		if (fstatat(dirfd(dir), d->d_name, &st, 0) == 0 && st.st_dev == c->source->st_dev &&
+		    st.st_ino == c->source->st_ino)
+			return 0;
+	}
+	return err_set(err, ERR_HOST, ESTALE, "%s was exchanged while it was opened", c->path);
 }
 
 static int open_both(struct copier *c, struct err *err)
@@ -134,6 +148,8 @@ static int copy(struct copier *c, struct err *err)
 	if (r >= 0)
 		r = open_both(c, err);
 	if (r >= 0)
+		r = check_opened(c, err);
+	if (r >= 0)
 		r = copy_pages(c, err);
 	if (r < 0)
 		return r;
@@ -142,10 +158,12 @@ static int copy(struct copier *c, struct err *err)
 	return c->copied ? 0 : err_caller(err, "the database %s is empty", c->path);
 }
 
-int snapshot_copy(const char *path, int out_fd, uint64_t room, struct err *err)
+int snapshot_copy(const char *path, const struct stat *source, int out_fd, uint64_t room,
+		  struct err *err)
 {
 	CLEANUP_FREE struct copier *c = xcalloc(1, sizeof *c);
 	c->path = path;
+	c->source = source;
 	c->room = room;
 	c->bytes = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, out_fd, 0);
 	if (c->bytes == MAP_FAILED)

@@ -1,6 +1,8 @@
 /* What the files of this folder share. */
 #pragma once
 
+#include <sys/types.h>
+
 #include "protect/protect.h"
 #include "runtime/fingerprint_parts.h"
 
@@ -16,6 +18,17 @@ struct protect_state {
 	enum protect_thing thing;
 	struct snapshot snapshot;
 };
+
+/* rights.c: root's own, while those of a file's owner are in effect: SQLite writes what lies beside a file (-shm), and its owner chose
+ * what that is. */
+struct rights {
+	gid_t gid;
+	gid_t *groups; /* owned */
+	size_t n_groups;
+	bool are_put_off;
+};
+int rights_of_owner(const char *path, struct rights *ret, struct err *err);
+void rights_restore(struct rights *r);
 
 /* database.c: items of the database; at stat depth of a server only what its catalogue tells. */
 int database_look(const struct protect_look *q, struct items *ret, struct err *err);

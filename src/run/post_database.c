@@ -23,6 +23,13 @@ static int mistake(const struct post *p, struct err *err, const char *format, ..
 			  p->step->name, text);
 }
 
+/* Root's group is nobody's: "chown USER FILE" leaves a file in it. */
+static gid_t group_of(uid_t uid, gid_t gid)
+{
+	const struct passwd *entry = gid ? NULL : getpwuid(uid);
+	return gid ? gid : entry && entry->pw_gid ? entry->pw_gid : (gid_t)uid;
+}
+
 /* As root: the named user, or the database's own; never root itself. */
 static int choose_user(struct post *p, const struct stat *owner, struct err *err)
 {
@@ -39,7 +46,7 @@ static int choose_user(struct post *p, const struct stat *owner, struct err *err
 		return 0;
 	p->resolved.has_uid = true;
 	p->resolved.uid = entry ? entry->pw_uid : owner->st_uid;
-	p->resolved.gid = entry ? entry->pw_gid : owner->st_gid;
+	p->resolved.gid = group_of(p->resolved.uid, entry ? entry->pw_gid : owner->st_gid);
 	if (p->resolved.uid)
 		return 0;
 	return mistake(

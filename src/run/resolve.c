@@ -49,10 +49,11 @@ static int check_readable(const char *path, const char *what, struct err *err)
 			       strerrordesc_np(errno));
 	if (geteuid() != 0 || (st.st_mode & need) == need)
 		return 0;
+	CLEANUP_FREE char *word = str_shell(path);
 	return err_set(
 		err, ERR_CALLER, EACCES,
 		"%s: the analysis runs as a user of its own and could not read %s (mode %04o); allow it: chmod o+r%s %s",
-		what, path, (unsigned)st.st_mode & 07777, S_ISDIR(st.st_mode) ? "x" : "", path);
+		what, path, (unsigned)st.st_mode & 07777, S_ISDIR(st.st_mode) ? "x" : "", word);
 }
 
 static int resolve_paths(struct analysis *a, struct err *err)

@@ -148,6 +148,34 @@ def test_root_copies_with_the_rights_of_the_owner(root):
     shutil.rmtree(folder)
 
 
+@pytest.mark.parametrize("how", ["file", "link"])
+def test_what_takes_the_place_of_the_file_is_not_copied_by_root(root, how):
+    """Whoever owns the directory puts a private file of somebody else there, once the name was checked."""
+    folder = root.base / f"data-{root.new_id()}"
+    folder.mkdir()
+    path = make(folder / "platform.db", uid=platforms.PLATFORM_ID)
+    secret = make(folder / "secret.db", rows=77, uid=lib.USER_ID)
+    secret.chmod(0o600)
+    read = script(folder, READ)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        process, run_id = root.start("--db-snapshot", path, read, stderr=subprocess.DEVNULL)
+        with platforms.killed(process):
+            run_dir = root.run_dir(run_id)
+            assert lib.wait_until(lambda: list(run_dir.glob(".new-db-snapshot")))
+            if how == "file":
+                secret.rename(path)
+            else:
+                path.unlink()
+                path.symlink_to(secret)
+            event = (run_dir / "events.jsonl").read_text(encoding="utf-8").splitlines()[0]
+            os.kill(json.loads(event)["data"]["keeper_pid"], signal.SIGCHLD)  # it begins anew
+            assert process.wait(60 * lib.SLOW) == 125
+    verdict = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))
+    assert verdict["cause"] == "setup" and str(path) in verdict["completion_notes"]
+    shutil.rmtree(folder)
+
+
 def test_it_is_in_an_analysis_file_and_in_the_plan(cupel, folder):
     path = make(folder / "platform.db", uid=cupel.uid)
     script(folder, READ)

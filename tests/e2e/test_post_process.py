@@ -77,6 +77,21 @@ def test_a_csv_becomes_rows_once(cupel, platform):
     assert platform.query(ask) == rows
 
 
+@pytest.mark.parametrize("by", ["sqlite"])
+def test_a_csv_has_no_say_in_whose_its_rows_are(cupel, platform):
+    """SQLite takes a column that is named twice, and drops one of the values."""
+    platform.change("CREATE TABLE scores (run_id TEXT, row_number BIGINT, gene TEXT)")
+    for path in platform.folder.iterdir():
+        os.chown(path, platform.uid, platform.uid)
+    platforms.declare(cupel, platform, args=["scores", "out/results.csv"])
+    for name in ("run_id", "ROW_NUMBER"):
+        result = taken(cupel, f"printf 'gene,{name}\\na,7\\n' > out/results.csv")
+        said = step_of(cupel, result).log("stderr.log").decode()
+        assert result.cause != "ok" and "columns are there twice" in said, said
+    assert platform.query("SELECT * FROM scores") == []
+    assert taken(cupel, "printf 'gene\\na\\n' > out/results.csv").cause == "ok", "the control"
+
+
 @pytest.mark.parametrize("who, by, how, cause", [
     ("root", "sqlite", "exit", "exit"), ("root", "sqlite", "kill", "signal"),
     ("root", "sqlite", "memory", "oom"), ("root", "sqlite", "sleep", "deadline"),
@@ -296,6 +311,20 @@ def test_no_step_runs_as_root(root):
     platforms.declare(root, platform)
     os.chown(platform.path, 0, 0)
     assert "belongs to root" in refused(root, "--post-process", "step", "--", "true")
+
+
+def test_no_step_has_the_group_of_root(root):
+    """`chown USER FILE`, as the remedy has it, leaves the file in the group of whoever made it."""
+    platform = platforms.Sqlite(root)
+    platforms.declare(root, platform, script="open('/run/cupel/database/made', 'x').close()\n")
+    made = platform.folder / "made"
+    groups = []
+    for group in (platform.uid, 0):
+        os.chown(platform.path, platform.uid, group)
+        assert taken(root).cause == "ok"
+        groups.append((made.stat().st_uid, made.stat().st_gid))
+        made.unlink()
+    assert groups == [(platform.uid, platform.uid)] * 2
 
 
 def wait_for_step(cupel, run_id):

@@ -14,6 +14,7 @@ import pytest
 
 import cupel as lib
 import leftovers
+import platforms
 import ledgers
 
 
@@ -324,6 +325,8 @@ def test_an_sqlite_file(guarded):
     assert guarded.call("check", "--deep")[0]["status"] == "ok", "other bytes, the same rows"
     changes = {
         "UPDATE users SET age = 2 WHERE name = 'ann'": (("changed", "users"), "other values in its 3 rows"),
+        "UPDATE users SET age = 'a' || char(0) || 'b'": (("changed", "users"), "other values in its 3 rows"),
+        "UPDATE users SET age = 'a' || char(0) || 'c'": (("changed", "users"), "other values in its 3 rows"),
         "INSERT INTO users VALUES ('mallory', 9)": (("changed", "users"), "3 rows -> 4"),
         "DROP VIEW v": (("missing", "view v"), "in the schema"),
         "CREATE TABLE more (x)": (("added", "table more"), "in the schema"),
@@ -352,6 +355,47 @@ def test_an_sqlite_file_with_a_log(rooted):
         assert rooted.call("check", "--deep")[0]["status"] == "ok", "not committed yet"
         db.execute("COMMIT")
         assert rooted.changes("--deep")["changed", "t"] == "1 rows -> 2"
+
+
+@pytest.mark.parametrize("owner", [0, platforms.PLATFORM_ID])
+def test_root_looks_at_an_sqlite_file_with_the_rights_of_its_owner(rooted, owner):
+    """What lies beside the file is its owner's to choose, and SQLite writes it: here it is another name of a file of root's."""
+    path = rooted.place / "app.db"
+    victim = rooted.place / "victim"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.executescript("PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1);")
+        copy = rooted.place / "copy.db"
+        for ending in ("", "-wal"):
+            shutil.copy(f"{path}{ending}", f"{copy}{ending}")
+            os.chown(f"{copy}{ending}", owner, owner)
+    rooted.place.chmod(0o755)
+    victim.write_text("root's")
+    victim.chmod(0o600)
+    rooted.protect(f"sqlite:{copy}")
+    if owner:
+        os.chown(rooted.place, owner, owner)
+        rooted.accept()
+        assert os.stat(f"{copy}-shm").st_uid == owner
+        os.remove(f"{copy}-shm")
+    os.link(victim, f"{copy}-shm")
+    rooted.caller.call(rooted.caller.binary, "protect", "accept")
+    assert (victim.read_bytes() == b"root's") == (owner != 0), "the control: with root's own"
+
+
+def test_the_owner_of_a_postgresql_database_runs_nothing_as_whoever_looks(rooted, server):
+    """Functions and casts that are nearer to what is asked than the server's own."""
+    db = ledgers.PostgresLedger(server)
+    server.psql(db.name, "CREATE TABLE seen (who text); CREATE TABLE t (x int); INSERT INTO t VALUES (1); "
+                "CREATE SCHEMA IF NOT EXISTS cupel; "
+                "CREATE FUNCTION cupel.quote_ident(name) RETURNS text LANGUAGE plpgsql AS "
+                "$$ BEGIN RAISE EXCEPTION 'a function of the owner'; END $$; "
+                "CREATE FUNCTION words(t) RETURNS text LANGUAGE plpgsql AS "
+                "$$ BEGIN RAISE EXCEPTION 'a cast of the owner'; END $$; "
+                "CREATE CAST (t AS text) WITH FUNCTION words(t) AS IMPLICIT")
+    rooted.caller.configure(f"protect: ['{db.url}']\n")
+    assert rooted.accept()[0]["kind"] == "postgresql"
+    server.psql(db.name, "UPDATE t SET x = 2")
+    assert "other values" in rooted.changes("--deep")["changed", "public.t"]
 
 
 @pytest.fixture(scope="module")

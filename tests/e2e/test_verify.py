@@ -163,6 +163,22 @@ def test_objects_that_are_missing_extra_swapped_unreadable(home):
     assert any("no file" in f["what"] for f in home.verify("store", status=1)["findings"])
 
 
+def test_the_remedy_for_an_output_with_a_hostile_name_is_one_command(home):
+    """Its name was chosen by an analysis, and people copy the remedy into their shell."""
+    mark = home.home / "mark"
+    name = "a'; touch $CUPEL_MARK; echo '$(touch $CUPEL_MARK)"
+    script = ("sh", "-c", 'echo h >"out/$1"', "sh", name)
+    assert home.call("run", "-q", "--id", "hostile", "--", *script)[0] == 0
+    path = home.object("h\n")
+    path.unlink()
+    one = home.finding("store")
+    assert one["kind"] == "missing" and one["where"] == str(path)
+    env = {"CUPEL_MARK": str(mark), "PATH": "/usr/bin:/bin"}
+    status = subprocess.run(one["remedy"], shell=True, check=False, env=env).returncode
+    assert not mark.exists(), one["remedy"]
+    assert status == 0 and home.verify("store")["status"] == "ok", "the remedy helps"
+
+
 def test_slices_go_round(home):
     (home.home / "verify.json").unlink()
     edit(home.object("same\n"), flip(0))

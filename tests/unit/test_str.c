@@ -116,12 +116,24 @@ static void nearest_word(void **state)
 	assert_null(str_nearest("x", keys, 0));
 }
 
+static void shell_word(void **state)
+{
+	static const char *const words[][2] = {
+		{ "/a/b-1.csv", "/a/b-1.csv" },   { "", "''" },           { "a b", "'a b'" },
+		{ "x'; rm y", "'x'\\''; rm y'" }, { "$(id)", "'$(id)'" }, { "-r", "'-r'" },
+	};
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		CLEANUP_FREE char *word = str_shell(words[i][0]);
+		assert_string_equal(word, words[i][1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(strings_grow), cmocka_unit_test(lists_grow_and_end_in_null),
 		cmocka_unit_test(compares),     cmocka_unit_test(utf8_is_strict),
-		cmocka_unit_test(nearest_word),
+		cmocka_unit_test(nearest_word), cmocka_unit_test(shell_word),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

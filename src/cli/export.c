@@ -52,18 +52,15 @@ static const struct option_row report_rows[] = {
 static const struct options report_options = { report_rows,
 					       sizeof report_rows / sizeof *report_rows };
 
-/* Options may stand before the id or after it. */
 static int begin(const struct command *self, int argc, char **argv, struct export_args *args,
 		 struct dossier *ret, struct err *err)
 {
 	CLEANUP_CONFIG struct config config = { 0 };
-	struct operands rest = { 0 }, after = { 0 };
+	struct operands rest = { 0 };
 	struct gc_report report;
 	struct err ignored;
 	int r = cli_parse(self, argc, argv, args, &rest, err);
-	if (r >= 0 && rest.first < argc)
-		r = cli_parse(self, argc - rest.first, argv + rest.first, args, &after, err);
-	if (r >= 0 && (rest.first >= argc || rest.first + after.first != argc))
+	if (r >= 0 && argc - rest.first != 1)
 		r = err_caller(err, "usage: cupel %s %s", self->name, self->usage);
 	if (r >= 0)
 		r = config_read(&(struct config_where){ 0 }, &config, err);

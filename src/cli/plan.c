@@ -64,5 +64,6 @@ const struct command command_plan = {
 	.summary =
 		"print the resolved analysis and its box: every mount, limit and variable; runs nothing",
 	.options = &run_options,
+	.ends_options = true,
 	.main = main_plan,
 };

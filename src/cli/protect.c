@@ -72,18 +72,15 @@ static int find(const struct config *c, const char *word, const char **ret, stru
 	return unknown(c, word, path, err);
 }
 
-/* Options and names in any order, the configuration, and of the names what they mean; none: all. */
+/* Options and names, the configuration, and of the names what they mean; none: all. */
 static int begin(const struct command *self, int argc, char **argv, struct protect_args *args,
 		 struct err *err)
 {
 	CLEANUP_STRV struct strv said = { 0 };
 	struct operands rest = { 0 };
-	int r = 0;
-	for (int at = 0; r >= 0 && at < argc; at += rest.first) {
-		if (at > 0)
-			strv_add(&said, argv[at]);
-		r = cli_parse(self, argc - at, argv + at, args, &rest, err);
-	}
+	int r = cli_parse(self, argc, argv, args, &rest, err);
+	for (int i = rest.first; r >= 0 && i < argc; i++)
+		strv_add(&said, argv[i]);
 	if (r >= 0)
 		r = config_read(&(struct config_where){ 0 }, &args->config, err);
 	for (size_t i = 0; r >= 0 && i < said.n; i++) {

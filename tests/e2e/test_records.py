@@ -187,6 +187,27 @@ def test_gc_finds_nothing_after_orderly_runs(cupel, done):
     assert "0 lost" in cupel.call(cupel.binary, "gc")[1]
 
 
+def test_options_may_stand_behind_the_id(cupel, done):
+    run_id = done.run_dir.name
+    for command in ("show", "logs"):
+        before, after = (cupel.call(cupel.binary, command, *words)
+                         for words in (("--json", run_id), (run_id, "--json")))
+        assert before == after and before[0] == 0 and json.loads(after[1])
+    status, out, _ = cupel.call(cupel.binary, "diff", run_id, "--json", run_id)
+    assert status == 0 and json.loads(out)["same"] is True
+    status, out, err = cupel.call(cupel.binary, "rerun", run_id, "--verify", "--quiet")
+    assert status == 2 and "nothing vouches" in err
+    status, out, _ = cupel.call(cupel.binary, "run", "--quiet", "--", "echo", "--json")
+    assert status == 0 and "--json" in out, "the words of an analysis stay its own"
+
+
+@pytest.mark.parametrize("words", [("list", "--limit", "0"), ("verify", "--max-time", "5"), ("gc", "--older-than", "5"),
+                                   ("top", "--interval", "0s")])
+def test_a_value_that_cannot_be_names_its_option(cupel, words):
+    status, _, err = cupel.call(cupel.binary, *words)
+    assert status == 2 and words[1] in err
+
+
 def test_version(cupel):
     status, out, _ = cupel.call(cupel.binary, "version")
     number = re.fullmatch(r"cupel (\d+\.\d+\.\d+)\n", out)[1]

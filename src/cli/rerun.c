@@ -10,6 +10,7 @@
 #include "run/rerun.h"
 #include "run/run.h"
 #include "view/compare.h"
+#include "view/crate.h"
 #include "view/status.h"
 #include "view/verdict_view.h"
 
@@ -222,6 +223,8 @@ static int main_rerun(const struct command *self, int argc, char **argv)
 		r = start(&rerunning, &status, &err);
 	if (r >= 0 && (args.verify || args.json))
 		r = finish(&rerunning, &status, &err);
+	if (rerunning.config.home)
+		run_deliver(&rerunning.config, crate_write);
 	return r < 0 ? cli_fail(&err) : status;
 }
 

@@ -87,7 +87,7 @@ static uint64_t number_of(const json_t *o, const char *key)
 int runs_print(const json_t *runs, struct table *t, struct err *err)
 {
 	static const struct table_column columns[] = {
-		{ "RUN", TABLE_TEXT },    { "CAUSE", TABLE_TEXT },    { "STARTED", TABLE_CUT },
+		{ "RUN", TABLE_TEXT },    { "CAUSE", TABLE_TEXT },    { "STARTED", TABLE_TEXT },
 		{ "WALL", TABLE_NUMBER }, { "MEMORY", TABLE_NUMBER }, { "NAME", TABLE_CUT },
 	};
 	size_t i;

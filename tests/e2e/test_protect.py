@@ -336,6 +336,7 @@ def test_an_sqlite_file(guarded):
     events, _ = guarded.while_running(lambda: sqlite_change(path, "DELETE FROM users"))
     assert events[0][0]["event"] == "protected-changed"
     assert guarded.changes("--deep")["changed", "users"] == "4 rows -> 0"
+    assert set(guarded.changes()) == {("changed", str(path))}, "by stat nothing is known of what is in it"
     path.unlink()
     assert ("missing", f"sqlite:{path}") in guarded.changes()
 

@@ -1,6 +1,8 @@
 /* cupel export, cupel report: a run for those who do not have its record. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fs.h"
 #include "base/json.h"
@@ -118,8 +120,7 @@ static int main_export(const struct command *self, int argc, char **argv)
 const struct command command_export = {
 	.name = "export",
 	.usage = "ID [--to PLACE] [--with-inputs] [--metadata] [--json]",
-	.summary =
-		"a run with its record, logs, outputs and code as an RO-Crate: a directory or a zip file",
+	.summary = "a run as an RO-Crate, a directory or a zip file, with its outputs",
 	.options = &export_options,
 	.main = main_export,
 };
@@ -133,7 +134,8 @@ static int write_report(const char *to, const struct str *page, char **ret_path,
 	CLEANUP_FREE char *parent = path_parent(path);
 	CLEANUP_FD int dir_fd = open(parent, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (dir_fd < 0)
-		return err_errno(err, "open %s", parent);
+		return err_set(err, ERR_CALLER, errno, "open %s: %s", parent,
+			       strerrordesc_np(errno));
 	int r = fs_write_atomic(dir_fd, path_base(path), page->text, page->length, 0644, err);
 	if (r >= 0)
 		*ret_path = take_ptr(path);
@@ -163,8 +165,7 @@ static int main_report(const struct command *self, int argc, char **argv)
 const struct command command_report = {
 	.name = "report",
 	.usage = "ID [--to FILE] [--json]",
-	.summary =
-		"a run as one page for a browser: verdict, use against limits, timeline, outputs, logs",
+	.summary = "a run as one page for a browser: verdict, usage, outputs, logs",
 	.options = &report_options,
 	.main = main_report,
 };

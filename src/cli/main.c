@@ -62,8 +62,8 @@ int cli_stop(const struct command *c, int r, const struct err *err)
 static void overview(FILE *out)
 {
 	fprintf(out,
-		"cupel runs scientific analyses in named runtimes, each inside a box, on a budget, and leaves behind a log,\n"
-		"a verdict and its outputs with their digests.\n\nusage: cupel COMMAND ...\n\n");
+		"cupel runs scientific analyses in named runtimes, each inside a box, on a budget,\n"
+		"and leaves behind a log, a verdict and its outputs with their digests.\n\nusage: cupel COMMAND ...\n\n");
 	for (size_t i = 0; i < n_commands; i++)
 		fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
 	fprintf(out, "\n`cupel COMMAND --help` tells more; so does `man cupel`.\n");

@@ -87,7 +87,9 @@ static int give(const struct fetch *f, const struct outputs_args *args, struct e
 	const char *wanted = args->wanted;
 	CLEANUP_JSON json_t *chosen = choose(f->manifest, wanted, &one);
 	if (wanted && json_array_size(chosen) == 0)
-		return err_caller(err, "the run has no output '%.200s'", wanted);
+		return err_caller(
+			err, "the run '%s' has no output '%.200s'; `cupel outputs %s` lists them",
+			args->id, wanted, args->id);
 	int r = args->to ? copy_all(f, chosen, args->to, err) : 0;
 	if (r < 0)
 		return r;

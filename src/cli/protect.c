@@ -254,7 +254,7 @@ static int main_protect(const struct command *self, int argc, char **argv)
 const struct command command_protect = {
 	.name = "protect",
 	.usage = "(status | check | accept) [--deep] [--json] [WHAT...]",
-	.summary = "what analyses must never change: files, trees and databases that are watched",
+	.summary = "watch what analyses must never change: files, trees, databases",
 	.options = &no_options,
 	.subs = subs,
 	.n_subs = N_SUBS,

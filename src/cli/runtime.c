@@ -98,7 +98,7 @@ static int main_runtime(const struct command *self, int argc, char **argv)
 const struct command command_runtime = {
 	.name = "runtime",
 	.usage = "COMMAND ...",
-	.summary = "the environments that analyses run in: which there are, and whether they work",
+	.summary = "the environments that analyses run in, and whether they work",
 	.options = &no_options,
 	.subs = subs,
 	.n_subs = N_SUBS,

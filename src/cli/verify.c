@@ -139,8 +139,7 @@ static int main_verify(const struct command *self, int argc, char **argv)
 const struct command command_verify = {
 	.name = "verify",
 	.usage = "[--slice K/N] [--max-time DURATION] [--deep] [--quick] [--json] [PART...]",
-	.summary =
-		"prove that ledger, chain of events, runs, store, runtimes and what is protected are what they were; repairs nothing",
+	.summary = "prove that all that was kept is what it was; repairs nothing",
 	.details =
 		"PART is ledger, chain, runs, store, runtimes or protect; without one, all of them.\n"
 		"The exit status is 0 if all is well, 1 if something is wrong, 2 if something could not be looked at, or usage.",

@@ -223,6 +223,7 @@ COMMANDS = ["run", "plan", "ps", "top", "list", "show", "logs", "diff", "rerun",
 def test_help(cupel):
     status, out, _ = cupel.call(cupel.binary, "--help")
     assert status == 0 and all(f"  {name} " in out for name in COMMANDS)
+    assert max(map(len, out.splitlines())) <= 82, "it is for a terminal"
     for name in COMMANDS:
         status, out, err = cupel.call(cupel.binary, name, "--help")
         assert (status, err) == (0, "") and out.startswith(f"usage: cupel {name} ")

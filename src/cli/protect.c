@@ -106,8 +106,11 @@ static void print_answer(const json_t *o)
 	CLEANUP_FREE char *error = str_visible(text_of(o, "error", ""));
 	size_t i;
 	const json_t *one;
-	printf("%-9s %s", text_of(o, "status", "?"), what);
-	printf(error[0] ? ": %s\n" : "%s\n", error);
+	if (str_starts(error, what)) /* it names the thing itself */
+		printf("%-9s %s\n", text_of(o, "status", "?"), error);
+	else
+		printf("%-9s %s%s%s\n", text_of(o, "status", "?"), what, error[0] ? ": " : "",
+		       error);
 	json_array_foreach(json_object_get(o, "first"), i, one)
 	{
 		CLEANUP_FREE char *name = str_visible(text_of(one, "what", "?"));

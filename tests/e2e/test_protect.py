@@ -398,6 +398,8 @@ def test_a_postgresql_database(rooted, server):
     try:
         answer = rooted.call("check", status=2)[0]
         assert answer["status"] == "unchecked" and "secret" not in json.dumps(answer)
+        told = rooted.caller.call(rooted.caller.binary, "protect", "check")[1]
+        assert len(told.splitlines()) == 1 and told.count("postgresql://") == 1 and "?" not in told.split("failed: ")[1][:-2]
         result = rooted.caller.run("--", "true")
         assert result.cause == "ok", "no run waits for a database or fails with it"
         assert rooted.events(result.run_dir.name)[0]["event"] == "protected-unchecked"

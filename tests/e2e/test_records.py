@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import cupel as lib
 import leftovers
 
 FILES = {
@@ -206,6 +207,28 @@ def test_options_may_stand_behind_the_id(cupel, done):
 def test_a_value_that_cannot_be_names_its_option(cupel, words):
     status, _, err = cupel.call(cupel.binary, *words)
     assert status == 2 and words[1] in err
+
+
+def test_a_full_disk_is_named(fresh):
+    small = fresh.dir / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=True)
+    try:
+        env = {"CUPEL_HOME": str(small / "home")}
+        words = ("run", "--disk", "8M", "--", "true")
+        assert fresh.call(fresh.binary, *words, env=env)[0] == 0
+        with pytest.raises(OSError), open(small / "fill", "wb", buffering=0) as file:
+            while file.write(bytes(4096)) == 4096:
+                pass
+            file.write(b"more")
+        status, _, err = fresh.call(fresh.binary, *words, env=env)
+        assert status == 125 and "No space left on device" in err and str(small) in err
+        (small / "fill").unlink()
+        status, out, err = fresh.call(fresh.binary, "list", env=env)
+        lost = [line.split() for line in out.splitlines() if " lost " in line]
+        assert status == 0 and lost and lost[0][2:] == ["-"] * 4, "nobody measured it"
+    finally:
+        assert lib.wait_until(lambda: subprocess.run(["umount", small], check=False).returncode == 0)
 
 
 def test_version(cupel):

@@ -149,7 +149,7 @@ static int main_audit(const struct command *self, int argc, char **argv)
 
 const struct command command_audit = {
 	.name = "audit",
-	.usage = "verify [--outputs] [--json] [ID]",
+	.usage = "(verify [--outputs] [--json] [ID] | removed ID)",
 	.summary = "prove that the records are what was recorded",
 	.options = &no_options,
 	.subs = subs,

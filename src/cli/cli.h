@@ -14,6 +14,7 @@ struct command {
 	const struct options *options;
 	const struct command *const *subs; /* or NULL: commands of its own, "NAME WORD" each */
 	size_t n_subs;
+	bool ends_options; /* the first operand does: words behind it are the analysis's */
 	/* argv[0] is the command's name. The exit status. */
 	int (*main)(const struct command *self, int argc, char **argv);
 };

@@ -1,6 +1,8 @@
 /* cupel export, cupel report: a run for those who do not have its record. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fs.h"
 #include "base/json.h"
@@ -52,18 +54,15 @@ static const struct option_row report_rows[] = {
 static const struct options report_options = { report_rows,
 					       sizeof report_rows / sizeof *report_rows };
 
-/* Options may stand before the id or after it. */
 static int begin(const struct command *self, int argc, char **argv, struct export_args *args,
 		 struct dossier *ret, struct err *err)
 {
 	CLEANUP_CONFIG struct config config = { 0 };
-	struct operands rest = { 0 }, after = { 0 };
+	struct operands rest = { 0 };
 	struct gc_report report;
 	struct err ignored;
 	int r = cli_parse(self, argc, argv, args, &rest, err);
-	if (r >= 0 && rest.first < argc)
-		r = cli_parse(self, argc - rest.first, argv + rest.first, args, &after, err);
-	if (r >= 0 && (rest.first >= argc || rest.first + after.first != argc))
+	if (r >= 0 && argc - rest.first != 1)
 		r = err_caller(err, "usage: cupel %s %s", self->name, self->usage);
 	if (r >= 0)
 		r = config_read(&(struct config_where){ 0 }, &config, err);
@@ -121,8 +120,7 @@ static int main_export(const struct command *self, int argc, char **argv)
 const struct command command_export = {
 	.name = "export",
 	.usage = "ID [--to PLACE] [--with-inputs] [--metadata] [--json]",
-	.summary =
-		"a run with its record, logs, outputs and code as an RO-Crate: a directory or a zip file",
+	.summary = "a run as an RO-Crate, a directory or a zip file, with its outputs",
 	.options = &export_options,
 	.main = main_export,
 };
@@ -136,7 +134,8 @@ static int write_report(const char *to, const struct str *page, char **ret_path,
 	CLEANUP_FREE char *parent = path_parent(path);
 	CLEANUP_FD int dir_fd = open(parent, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (dir_fd < 0)
-		return err_errno(err, "open %s", parent);
+		return err_set(err, ERR_CALLER, errno, "open %s: %s", parent,
+			       strerrordesc_np(errno));
 	int r = fs_write_atomic(dir_fd, path_base(path), page->text, page->length, 0644, err);
 	if (r >= 0)
 		*ret_path = take_ptr(path);
@@ -166,8 +165,7 @@ static int main_report(const struct command *self, int argc, char **argv)
 const struct command command_report = {
 	.name = "report",
 	.usage = "ID [--to FILE] [--json]",
-	.summary =
-		"a run as one page for a browser: verdict, use against limits, timeline, outputs, logs",
+	.summary = "a run as one page for a browser: verdict, usage, outputs, logs",
 	.options = &report_options,
 	.main = main_report,
 };

@@ -92,8 +92,7 @@ static int main_health(const struct command *self, int argc, char **argv)
 const struct command command_health = {
 	.name = "health",
 	.usage = "[--json]",
-	.summary =
-		"how host, records, runtimes and what is protected stand, from what was found last; looks at nothing",
+	.summary = "how everything stands, from what was found last",
 	.details =
 		"The exit status is 0 if all is well, 1 if something is wrong, 2 if something was never looked at, not lately, or\n"
 		"could not be, or usage.",

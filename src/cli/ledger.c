@@ -24,8 +24,11 @@ static void print_status(const json_t *o)
 	const json_t *schema = json_object_get(o, "schema");
 	printf("ledger   %s\n", text_of(o, "url", "?"));
 	if (schema)
-		printf("schema   %lld of %lld\n", number_of(schema, "found"),
-		       number_of(schema, "known"));
+		printf("schema   %lld of %lld%s\n", number_of(schema, "found"),
+		       number_of(schema, "known"),
+		       number_of(schema, "found") < number_of(schema, "known")
+			       ? ": cupel ledger migrate"
+			       : "");
 	if (text_of(o, "error", NULL))
 		printf("error    %s\n", text_of(o, "error", ""));
 	else

@@ -167,8 +167,8 @@ static int main_logs(const struct command *self, int argc, char **argv)
 const struct command command_logs = {
 	.name = "logs",
 	.usage = "[-f] [--json] ID",
-	.summary =
-		"what a run wrote: its stdout to stdout, its stderr to stderr; with --json where they are",
+	.summary = "what a run wrote; with -f also what it goes on to write",
+	.details = "Its stdout goes to stdout, its stderr to stderr.",
 	.options = &logs_options,
 	.main = main_logs,
 };

@@ -10,12 +10,13 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
+/* In the order of use: make runs, look at them, hand them on, what they run in, what keeps all of it sound. */
 const struct command *const commands[] = {
-	&command_run,    &command_plan,       &command_ps,      &command_top,     &command_list,
-	&command_show,   &command_logs,       &command_diff,    &command_rerun,   &command_runtime,
-	&command_config, &command_doctor,     &command_verify,  &command_protect, &command_health,
-	&command_gc,     &command_ledger,     &command_outputs, &command_export,  &command_report,
-	&command_audit,  &command_completion, &command_version,
+	&command_run,    &command_plan,       &command_rerun,   &command_ps,      &command_top,
+	&command_list,   &command_show,       &command_logs,    &command_outputs, &command_diff,
+	&command_export, &command_report,     &command_audit,   &command_runtime, &command_config,
+	&command_doctor, &command_health,     &command_verify,  &command_protect, &command_ledger,
+	&command_gc,     &command_completion, &command_version,
 };
 const size_t n_commands = sizeof commands / sizeof *commands;
 
@@ -45,7 +46,9 @@ void cli_help(const struct command *c)
 int cli_parse(const struct command *c, int argc, char **argv, void *target, struct operands *ret,
 	      struct err *err)
 {
-	return options_parse(c->options, argc, argv, target, ret, err);
+	return c->ends_options || c->subs
+		       ? options_parse(c->options, argc, argv, target, ret, err)
+		       : options_parse_mixed(c->options, argc, argv, target, ret, err);
 }
 
 int cli_stop(const struct command *c, int r, const struct err *err)
@@ -59,8 +62,8 @@ int cli_stop(const struct command *c, int r, const struct err *err)
 static void overview(FILE *out)
 {
 	fprintf(out,
-		"cupel runs scientific analyses in named runtimes, each inside a box, on a budget, and leaves behind a log,\n"
-		"a verdict and its outputs with their digests.\n\nusage: cupel COMMAND ...\n\n");
+		"cupel runs scientific analyses in named runtimes, each inside a box, on a budget,\n"
+		"and leaves behind a log, a verdict and its outputs with their digests.\n\nusage: cupel COMMAND ...\n\n");
 	for (size_t i = 0; i < n_commands; i++)
 		fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
 	fprintf(out, "\n`cupel COMMAND --help` tells more; so does `man cupel`.\n");

@@ -36,6 +36,14 @@ static int unknown(const struct options *o, const char *argument, struct err *er
 			  nearest ? "?" : "");
 }
 
+/* A value that can't be is a mistake in an option, so the option is named where the setter does not. */
+static int set_value(const struct option_row *row, void *target, const char *value, struct err *err)
+{
+	CLEANUP_FREE char *name = xasprintf("--%s", row->name);
+	int r = row->set(target, row, value, err);
+	return r < 0 && !strstr(err->text, name) ? err_wrap(err, "%s", name) : r;
+}
+
 /* One option of argv[i], with its value behind '=', behind the letter, or in the next word. Returns the words used. */
 static int parse_one(const struct options *o, int argc, char **argv, int i, void *target,
 		     struct err *err)
@@ -58,7 +66,7 @@ static int parse_one(const struct options *o, int argc, char **argv, int i, void
 	}
 	if (!attached && i + 1 >= argc)
 		return err_caller(err, "--%s needs a value: %s", row->name, row->metavar);
-	int r = row->set(target, row, attached ? attached : argv[i + 1], err);
+	int r = set_value(row, target, attached ? attached : argv[i + 1], err);
 	return r < 0 ? r : (attached ? 1 : 2);
 }
 
@@ -82,6 +90,30 @@ int options_parse(const struct options *o, int argc, char **argv, void *target,
 	}
 	rest.first = i;
 	*ret = rest;
+	return 0;
+}
+
+int options_parse_mixed(const struct options *o, int argc, char **argv, void *target,
+			struct operands *ret, struct err *err)
+{
+	CLEANUP_FREE char **operands = xcalloc((size_t)argc, sizeof *operands);
+	struct operands rest = { 0 };
+	int n = 0;
+	for (int at = 0;
+	     at < argc;) { /* argv[at] is the name, or an operand, which stands for it */
+		int r = options_parse(o, argc - at, argv + at, target, &rest, err);
+		if (r < 0)
+			return r;
+		at += rest.first;
+		int end = rest.after_dashes || at == argc ? argc : at + 1;
+		for (int i = at; i < end; i++)
+			operands[n++] = argv[i];
+		if (end == argc)
+			break;
+	}
+	for (int i = 0; i < n; i++)
+		argv[argc - n + i] = operands[i];
+	*ret = (struct operands){ .first = argc - n, .after_dashes = rest.after_dashes };
 	return 0;
 }
 

@@ -30,5 +30,8 @@ struct operands {
 /* Options end at the first operand or at "--". -EINVAL (caller) with "did you mean"; -ECANCELED if --help was asked for. */
 int options_parse(const struct options *o, int argc, char **argv, void *target,
 		  struct operands *ret, struct err *err);
+/* The same where no word is meant for anybody else: options may stand among the operands, which are moved to the end of argv. */
+int options_parse_mixed(const struct options *o, int argc, char **argv, void *target,
+			struct operands *ret, struct err *err);
 /* The rows as help text. */
 void options_print(const struct options *o);

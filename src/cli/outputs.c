@@ -87,7 +87,9 @@ static int give(const struct fetch *f, const struct outputs_args *args, struct e
 	const char *wanted = args->wanted;
 	CLEANUP_JSON json_t *chosen = choose(f->manifest, wanted, &one);
 	if (wanted && json_array_size(chosen) == 0)
-		return err_caller(err, "the run has no output '%.200s'", wanted);
+		return err_caller(
+			err, "the run '%s' has no output '%.200s'; `cupel outputs %s` lists them",
+			args->id, wanted, args->id);
 	int r = args->to ? copy_all(f, chosen, args->to, err) : 0;
 	if (r < 0)
 		return r;
@@ -100,26 +102,19 @@ static int give(const struct fetch *f, const struct outputs_args *args, struct e
 	return 0;
 }
 
-/* Options may stand before the id, after it and after the path. */
 static int parse(const struct command *self, int argc, char **argv, struct outputs_args *args,
 		 struct err *err)
 {
-	const char **const words[] = { &args->id, &args->wanted };
-	size_t n = 0;
 	struct operands rest = { 0 };
 	int r = cli_parse(self, argc, argv, args, &rest, err);
-	while (r >= 0 && rest.first < argc) {
-		if (n == sizeof words / sizeof *words)
-			return err_caller(err, "usage: cupel %s %s", self->name, self->usage);
-		*words[n++] = argv[rest.first];
-		argc -= rest.first;
-		argv += rest.first;
-		rest.first = 1;
-		if (!rest.after_dashes)
-			r = cli_parse(self, argc, argv, args, &rest, err);
-	}
-	return r >= 0 && !args->id ? err_caller(err, "usage: cupel %s %s", self->name, self->usage)
-				   : r;
+	if (r < 0)
+		return r;
+	int n = argc - rest.first;
+	if (n < 1 || n > 2)
+		return err_caller(err, "usage: cupel %s %s", self->name, self->usage);
+	args->id = argv[rest.first];
+	args->wanted = n == 2 ? argv[rest.first + 1] : NULL;
+	return 0;
 }
 
 static int main_outputs(const struct command *self, int argc, char **argv)

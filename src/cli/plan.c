@@ -61,8 +61,8 @@ static int main_plan(const struct command *self, int argc, char **argv)
 const struct command command_plan = {
 	.name = "plan",
 	.usage = "[OPTION]... (ANALYSIS.yaml | SCRIPT [ARG]... | -- COMMAND [ARG]...)",
-	.summary =
-		"print the resolved analysis and its box: every mount, limit and variable; runs nothing",
+	.summary = "print every mount, limit and variable of a run; runs nothing",
 	.options = &run_options,
+	.ends_options = true,
 	.main = main_plan,
 };

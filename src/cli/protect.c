@@ -72,18 +72,15 @@ static int find(const struct config *c, const char *word, const char **ret, stru
 	return unknown(c, word, path, err);
 }
 
-/* Options and names in any order, the configuration, and of the names what they mean; none: all. */
+/* Options and names, the configuration, and of the names what they mean; none: all. */
 static int begin(const struct command *self, int argc, char **argv, struct protect_args *args,
 		 struct err *err)
 {
 	CLEANUP_STRV struct strv said = { 0 };
 	struct operands rest = { 0 };
-	int r = 0;
-	for (int at = 0; r >= 0 && at < argc; at += rest.first) {
-		if (at > 0)
-			strv_add(&said, argv[at]);
-		r = cli_parse(self, argc - at, argv + at, args, &rest, err);
-	}
+	int r = cli_parse(self, argc, argv, args, &rest, err);
+	for (int i = rest.first; r >= 0 && i < argc; i++)
+		strv_add(&said, argv[i]);
 	if (r >= 0)
 		r = config_read(&(struct config_where){ 0 }, &args->config, err);
 	for (size_t i = 0; r >= 0 && i < said.n; i++) {
@@ -109,8 +106,11 @@ static void print_answer(const json_t *o)
 	CLEANUP_FREE char *error = str_visible(text_of(o, "error", ""));
 	size_t i;
 	const json_t *one;
-	printf("%-9s %s", text_of(o, "status", "?"), what);
-	printf(error[0] ? ": %s\n" : "%s\n", error);
+	if (str_starts(error, what)) /* it names the thing itself */
+		printf("%-9s %s\n", text_of(o, "status", "?"), error);
+	else
+		printf("%-9s %s%s%s\n", text_of(o, "status", "?"), what, error[0] ? ": " : "",
+		       error);
 	json_array_foreach(json_object_get(o, "first"), i, one)
 	{
 		CLEANUP_FREE char *name = str_visible(text_of(one, "what", "?"));
@@ -257,7 +257,7 @@ static int main_protect(const struct command *self, int argc, char **argv)
 const struct command command_protect = {
 	.name = "protect",
 	.usage = "(status | check | accept) [--deep] [--json] [WHAT...]",
-	.summary = "what analyses must never change: files, trees and databases that are watched",
+	.summary = "watch what analyses must never change: files, trees, databases",
 	.options = &no_options,
 	.subs = subs,
 	.n_subs = N_SUBS,

@@ -10,6 +10,7 @@
 #include "run/rerun.h"
 #include "run/run.h"
 #include "view/compare.h"
+#include "view/crate.h"
 #include "view/status.h"
 #include "view/verdict_view.h"
 
@@ -222,13 +223,15 @@ static int main_rerun(const struct command *self, int argc, char **argv)
 		r = start(&rerunning, &status, &err);
 	if (r >= 0 && (args.verify || args.json))
 		r = finish(&rerunning, &status, &err);
+	if (rerunning.config.home)
+		run_deliver(&rerunning.config, crate_write);
 	return r < 0 ? cli_fail(&err) : status;
 }
 
 const struct command command_rerun = {
 	.name = "rerun",
 	.usage = "[OPTION]... ID",
-	.summary = "run the analysis of a run again, from its record, and compare what came out",
+	.summary = "run an analysis again from its record; compare what came out",
 	.details =
 		"Refused, with the reason, if the code, the inputs, the runtime or the record are not what they were. The exit\n"
 		"status is that of `cupel run`; with --verify 1 if the outputs differ.",

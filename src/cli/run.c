@@ -90,5 +90,6 @@ const struct command command_run = {
 		"The exit status is the analysis's own; 124 deadline, 137 out of memory or killed, 128+N signal N,\n"
 		"126/127 not executable / not found, 125 cupel could not run it, 2 usage.",
 	.options = &run_options,
+	.ends_options = true,
 	.main = main_run,
 };

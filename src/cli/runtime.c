@@ -14,24 +14,21 @@ static const struct command *const subs[] = { &command_runtime_list,    &command
 
 static const struct options no_options = { NULL, 0 };
 
-/* options_parse() stops at an operand; what follows it is parsed as if that were the command's name. */
 static int parse(const struct runtime_begin *how, int argc, char **argv, struct runtime_words *ret,
 		 struct err *err)
 {
 	struct runtime_words words = { 0 };
 	struct operands rest = { 0 };
-	for (int at = 0; at < argc; at += rest.first) {
-		if (at > 0 && words.n == how->max)
-			return err_caller(err, "usage: cupel %s %s", how->self->name,
-					  how->self->usage);
-		if (at > 0)
-			words.v[words.n++] = argv[at];
-		int r = cli_parse(how->self, argc - at, argv + at, how->target, &rest, err);
-		if (r < 0)
-			return r;
-	}
-	if (words.n < how->min)
+	int r = cli_parse(how->self, argc, argv, how->target, &rest, err);
+	if (r < 0)
+		return r;
+	size_t n = (size_t)(argc - rest.first);
+	if (n < how->min || n > how->max)
 		return err_caller(err, "usage: cupel %s %s", how->self->name, how->self->usage);
+	while (words.n < n) {
+		words.v[words.n] = argv[rest.first + (int)words.n];
+		words.n++;
+	}
 	*ret = words;
 	return 0;
 }
@@ -101,7 +98,7 @@ static int main_runtime(const struct command *self, int argc, char **argv)
 const struct command command_runtime = {
 	.name = "runtime",
 	.usage = "COMMAND ...",
-	.summary = "the environments that analyses run in: which there are, and whether they work",
+	.summary = "the environments that analyses run in, and whether they work",
 	.options = &no_options,
 	.subs = subs,
 	.n_subs = N_SUBS,

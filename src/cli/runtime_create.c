@@ -108,15 +108,13 @@ static const struct option_row create_rows[] = {
 static const struct options create_options = { create_rows,
 					       sizeof(create_rows) / sizeof(create_rows[0]) };
 
-/* The one name, with options before and after it. */
+/* The one name. */
 static int parse_name(const struct command *c, int argc, char **argv, void *target,
 		      const char **ret, struct err *err)
 {
-	struct operands rest = { 0 }, more = { 0 };
+	struct operands rest = { 0 };
 	int r = cli_parse(c, argc, argv, target, &rest, err);
-	if (r >= 0 && rest.first < argc)
-		r = cli_parse(c, argc - rest.first, argv + rest.first, target, &more, err);
-	if (r >= 0 && (rest.first >= argc || rest.first + more.first < argc))
+	if (r >= 0 && argc - rest.first != 1)
 		r = err_caller(err, "usage: cupel %s %s", c->name, c->usage);
 	if (r >= 0)
 		*ret = argv[rest.first];

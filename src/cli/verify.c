@@ -88,21 +88,16 @@ static int add_part(const char *word, unsigned *parts, struct err *err)
 			  nearest ? "'?" : "", str_text(&names));
 }
 
-/* Parts and options in any order: options_parse() stops at an operand; what follows it is parsed as if that were the command's name. */
 static int parse(const struct command *self, int argc, char **argv, struct verify_args *args,
 		 struct err *err)
 {
 	struct operands rest = { 0 };
-	for (int at = 0; at < argc; at += rest.first) {
-		int r = at > 0 ? add_part(argv[at], &args->q.parts, err) : 0;
-		if (r >= 0)
-			r = cli_parse(self, argc - at, argv + at, args, &rest, err);
-		if (r < 0)
-			return r;
-	}
+	int r = cli_parse(self, argc, argv, args, &rest, err);
+	for (int i = rest.first; r >= 0 && i < argc; i++)
+		r = add_part(argv[i], &args->q.parts, err);
 	if (!args->q.parts)
 		args->q.parts = VERIFY_ALL;
-	return 0;
+	return r;
 }
 
 static void print_json(const struct verify_report *r)
@@ -144,8 +139,7 @@ static int main_verify(const struct command *self, int argc, char **argv)
 const struct command command_verify = {
 	.name = "verify",
 	.usage = "[--slice K/N] [--max-time DURATION] [--deep] [--quick] [--json] [PART...]",
-	.summary =
-		"prove that ledger, chain of events, runs, store, runtimes and what is protected are what they were; repairs nothing",
+	.summary = "prove that all that was kept is what it was; repairs nothing",
 	.details =
 		"PART is ledger, chain, runs, store, runtimes or protect; without one, all of them.\n"
 		"The exit status is 0 if all is well, 1 if something is wrong, 2 if something could not be looked at, or usage.",

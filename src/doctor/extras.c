@@ -17,7 +17,9 @@ struct extra {
 static const struct extra libraries[] = {
 	{ "libsqlite3.so.0", "a ledger in SQLite", "libsqlite3-0", NEED_SQLITE },
 	{ "libpq.so.5", "a ledger in PostgreSQL", "libpq5", NEED_POSTGRES },
-	{ "libarchive.so.13", "runtimes of container images", "libarchive13", NEED_NO },
+	{ "libsmartcols.so.1", "tables; --json does without", "libsmartcols1", NEED_NO },
+	{ "libarchive.so.13", "runtimes of container images, crates in zip files", "libarchive13",
+	  NEED_NO },
 	{ "libsystemd.so.0", "groups where systemd owns them", "libsystemd0", NEED_NO },
 };
 

@@ -1,6 +1,7 @@
 /* The ledger by its own means, the chain of events, and the run directories against the ledger. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "health/audit.h"
@@ -62,6 +63,16 @@ void verify_ledger(struct verifying *v)
 				  : "whole");
 }
 
+/* Of a run whose directory is gone, or NULL: `command` acknowledges that somebody meant it. Owned by the caller. */
+static char *remedy_of_gone(const struct verifying *v, const char *run, const char *command)
+{
+	CLEANUP_FREE char *directory = xasprintf("%s/runs/%s", v->q->config->home, run);
+	if (access(directory, F_OK) == 0 || errno != ENOENT)
+		return NULL;
+	return xasprintf("restore %s from a backup; if it was removed on purpose: %s", directory,
+			 command);
+}
+
 static void name_link(struct verifying *v, const json_t *link)
 {
 	const char *run = json_string_value(json_object_get(link, "run"));
@@ -76,9 +87,13 @@ static void name_link(struct verifying *v, const json_t *link)
 		json_is_integer(line)
 			? xasprintf("%s:%lld", place, (long long)json_integer_value(line))
 			: xstrdup(place);
+	CLEANUP_FREE char *removed = xasprintf("cupel audit removed %s", run ? run : "");
+	CLEANUP_FREE char *gone = is_beside && run ? remedy_of_gone(v, run, removed) : NULL;
 	CLEANUP_FREE char *remedy =
-		is_beside ? xasprintf("restore %s from a backup; man cupel-audit tells more", place)
-			  : xasprintf("restore %s/runs/%s from a backup", v->q->config->home, run);
+		gone ? take_ptr(gone)
+		: is_beside
+			? xasprintf("restore %s from a backup; man cupel-audit tells more", place)
+			: xasprintf("restore %s/runs/%s from a backup", v->q->config->home, run);
 	verify_found(v, &(struct verify_finding){ "chain", where, remedy }, "%s",
 		     reason ? reason : "?");
 }
@@ -120,8 +135,9 @@ static void name_run(struct verifying *v, const char *text)
 	const char *colon = strstr(text, ": ");
 	CLEANUP_FREE char *id = colon ? xstrndup(text, (size_t)(colon - text)) : xstrdup(text);
 	CLEANUP_FREE char *where = xasprintf("%s/runs/%s", v->q->config->home, id);
-	verify_found(v, &(struct verify_finding){ "ledger-differs", where, REBUILD }, "%s",
-		     colon ? colon + 2 : "");
+	CLEANUP_FREE char *gone = remedy_of_gone(v, id, REBUILD);
+	verify_found(v, &(struct verify_finding){ "ledger-differs", where, gone ? gone : REBUILD },
+		     "%s", colon ? colon + 2 : "");
 }
 
 /* What is owed is no fault of the ledger: it is delivered first, as a command that runs something would see to. */

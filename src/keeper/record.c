@@ -162,8 +162,9 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 	e = fs_write_all(r->active_fd, text, strlen(text));
 	r->dir_fd = fs_open_beneath(r->home_fd, run, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	if (e < 0 || r->dir_fd < 0)
-		return err_set(err, ERR_HOST, e < 0 ? -e : -r->dir_fd, "write the record of '%s'",
-			       r->id);
+		return err_set(err, ERR_HOST, e < 0 ? -e : -r->dir_fd,
+			       "write the record of '%s' in %s: %s", r->id, home,
+			       strerrordesc_np(e < 0 ? -e : -r->dir_fd));
 	FAULT_PHASE("claim-noted");
 	return open_events(r, O_CREAT | O_EXCL, err);
 }

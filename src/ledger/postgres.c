@@ -95,8 +95,13 @@ static int failed(const struct postgres *p, const PGresult *result, const char *
 		  struct err *err)
 {
 	CLEANUP_FREE char *text = xstrdup(p->errorMessage(p->link));
-	for (size_t n = strlen(text); n > 0 && text[n - 1] == '\n';)
-		text[--n] = '\0';
+	size_t n = 0;
+	for (const char *c = text; *c; c++) /* several lines become one */
+		if (!strchr("\n\t ", *c))
+			text[n++] = *c;
+		else if (n > 0 && text[n - 1] != ' ')
+			text[n++] = ' ';
+	text[n > 0 && text[n - 1] == ' ' ? n - 1 : n] = '\0';
 	return err_set(err, ERR_HOST, code_of(p, result), "%s in PostgreSQL: %s", doing, text);
 }
 

@@ -87,7 +87,7 @@ static uint64_t number_of(const json_t *o, const char *key)
 int runs_print(const json_t *runs, struct table *t, struct err *err)
 {
 	static const struct table_column columns[] = {
-		{ "RUN", TABLE_TEXT },    { "CAUSE", TABLE_TEXT },    { "STARTED", TABLE_CUT },
+		{ "RUN", TABLE_TEXT },    { "CAUSE", TABLE_TEXT },    { "STARTED", TABLE_TEXT },
 		{ "WALL", TABLE_NUMBER }, { "MEMORY", TABLE_NUMBER }, { "NAME", TABLE_CUT },
 	};
 	size_t i;
@@ -98,11 +98,12 @@ int runs_print(const json_t *runs, struct table *t, struct err *err)
 	{
 		char wall[32] = "", memory[32] = "";
 		const json_t *usage = json_object_get(run, "usage");
-		if (usage) {
+		/* Nothing is not what it used but what nobody could measure: it never started, or was lost. */
+		if (number_of(usage, "wall_usec"))
 			num_print_duration(number_of(usage, "wall_usec") * 1000, wall, sizeof wall);
+		if (number_of(usage, "memory_peak_bytes"))
 			num_print_size(number_of(usage, "memory_peak_bytes"), memory,
 				       sizeof memory);
-		}
 		table_add(t, text_of(run, "id", "?"));
 		table_add(t, text_of(run, "cause", text_of(run, "state", "?")));
 		table_add(t, text_of(run, "started", NULL));

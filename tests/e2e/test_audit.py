@@ -39,6 +39,7 @@ def without_line(number):
 def test_whole_records_hold(done):
     caller, run_dir = done
     caller.run("--", "false", id="a")
+    assert lib.wait_until(lambda: not [*(caller.home / "undelivered").iterdir()])
     status, report = verify(caller, "--outputs")
     assert status == 0 and report["links"] == [] and report["broken"] == 0
     assert report["runs"] == 2 and report["events"] == 12

@@ -172,6 +172,8 @@ def test_page_is_built_and_clean(name):
     assert f"'{name}'" in (DOCS / "meson.build").read_text(encoding="utf-8")
     made = subprocess.run(["scdoc"], input=page(name), capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
+    plain = re.sub(r"\\([^f])", r"\1", made.stdout)
+    assert not re.findall(r"\\f[IB][^\\]*\n", plain), "an emphasis that nobody closed"
 
 
 # README and docs/.

@@ -339,6 +339,7 @@ def test_an_sqlite_file(guarded):
     events, _ = guarded.while_running(lambda: sqlite_change(path, "DELETE FROM users"))
     assert events[0][0]["event"] == "protected-changed"
     assert guarded.changes("--deep")["changed", "users"] == "4 rows -> 0"
+    assert set(guarded.changes()) == {("changed", str(path))}, "by stat nothing is known of what is in it"
     path.unlink()
     assert ("missing", f"sqlite:{path}") in guarded.changes()
 
@@ -441,6 +442,8 @@ def test_a_postgresql_database(rooted, server):
     try:
         answer = rooted.call("check", status=2)[0]
         assert answer["status"] == "unchecked" and "secret" not in json.dumps(answer)
+        told = rooted.caller.call(rooted.caller.binary, "protect", "check")[1]
+        assert len(told.splitlines()) == 1 and told.count("postgresql://") == 1 and "?" not in told.split("failed: ")[1][:-2]
         result = rooted.caller.run("--", "true")
         assert result.cause == "ok", "no run waits for a database or fails with it"
         assert rooted.events(result.run_dir.name)[0]["event"] == "protected-unchecked"

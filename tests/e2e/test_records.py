@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import cupel as lib
 import leftovers
 
 FILES = {
@@ -187,6 +188,49 @@ def test_gc_finds_nothing_after_orderly_runs(cupel, done):
     assert "0 lost" in cupel.call(cupel.binary, "gc")[1]
 
 
+def test_options_may_stand_behind_the_id(cupel, done):
+    run_id = done.run_dir.name
+    for command in ("show", "logs"):
+        before, after = (cupel.call(cupel.binary, command, *words)
+                         for words in (("--json", run_id), (run_id, "--json")))
+        assert before == after and before[0] == 0 and json.loads(after[1])
+    status, out, _ = cupel.call(cupel.binary, "diff", run_id, "--json", run_id)
+    assert status == 0 and json.loads(out)["same"] is True
+    status, out, err = cupel.call(cupel.binary, "rerun", run_id, "--verify", "--quiet")
+    assert status == 2 and "nothing vouches" in err
+    status, out, _ = cupel.call(cupel.binary, "run", "--quiet", "--", "echo", "--json")
+    assert status == 0 and "--json" in out, "the words of an analysis stay its own"
+
+
+@pytest.mark.parametrize("words", [("list", "--limit", "0"), ("verify", "--max-time", "5"), ("gc", "--older-than", "5"),
+                                   ("top", "--interval", "0s")])
+def test_a_value_that_cannot_be_names_its_option(cupel, words):
+    status, _, err = cupel.call(cupel.binary, *words)
+    assert status == 2 and words[1] in err
+
+
+def test_a_full_disk_is_named(fresh):
+    small = fresh.dir / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=True)
+    try:
+        env = {"CUPEL_HOME": str(small / "home")}
+        words = ("run", "--disk", "8M", "--", "true")
+        assert fresh.call(fresh.binary, *words, env=env)[0] == 0
+        with pytest.raises(OSError), open(small / "fill", "wb", buffering=0) as file:
+            while file.write(bytes(4096)) == 4096:
+                pass
+            file.write(b"more")
+        status, _, err = fresh.call(fresh.binary, *words, env=env)
+        assert status == 125 and "No space left on device" in err and str(small) in err
+        (small / "fill").unlink()
+        status, out, err = fresh.call(fresh.binary, "list", env=env)
+        lost = [line.split() for line in out.splitlines() if " lost " in line]
+        assert status == 0 and lost and lost[0][2:] == ["-"] * 4, "nobody measured it"
+    finally:
+        assert lib.wait_until(lambda: subprocess.run(["umount", small], check=False).returncode == 0)
+
+
 def test_version(cupel):
     status, out, _ = cupel.call(cupel.binary, "version")
     number = re.fullmatch(r"cupel (\d+\.\d+\.\d+)\n", out)[1]
@@ -202,6 +246,7 @@ COMMANDS = ["run", "plan", "ps", "top", "list", "show", "logs", "diff", "rerun",
 def test_help(cupel):
     status, out, _ = cupel.call(cupel.binary, "--help")
     assert status == 0 and all(f"  {name} " in out for name in COMMANDS)
+    assert max(map(len, out.splitlines())) <= 82, "it is for a terminal"
     for name in COMMANDS:
         status, out, err = cupel.call(cupel.binary, name, "--help")
         assert (status, err) == (0, "") and out.startswith(f"usage: cupel {name} ")

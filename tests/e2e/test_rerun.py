@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+import cupel as lib
+
 CODE = """
 import json, sys
 x = len(open("data/in.txt").read())
@@ -52,6 +54,13 @@ def test_the_same_again(cupel, first):
         record["runtime"].pop("rule")
         record["limits"] = {key: one["raw"] for key, one in record["limits"].items()}
     assert records[0] == records[1]
+
+
+def test_it_is_delivered_like_any_other_run(cupel, first):
+    run = first()
+    assert rerun(cupel, "--verify", "--id", f"{run}-again", run)[0] == 0
+    assert lib.wait_until(lambda: not (cupel.home / "undelivered" / f"{run}-again").exists())
+    assert (cupel.run_dir(f"{run}-again") / "ro-crate-metadata.json").exists()
 
 
 def test_verify(cupel, first):

@@ -68,6 +68,7 @@ def test_a_pipe_gets_all_of_it(one, locale):
 def test_a_terminal_is_kept_within(one, columns):
     head, line = on_terminal(one, columns, "list")
     assert len(head) <= columns and len(line) <= columns and SNOWMAN in line and LONG not in line
+    assert re.search(r" \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", line), "the name gives way, not the time"
     lines = on_terminal(one, columns, "outputs", "one")
     assert len(lines) > 2 and all(len(line) <= columns for line in lines)
     path = "".join(line.split("  ")[0].strip() for line in lines[1:])

@@ -233,7 +233,18 @@ def test_a_ledger_that_differs(home):
     home.db("DELETE FROM outputs WHERE path = 'out/1'")
     assert len(home.verify("runs", status=1)["findings"]) == 2
     shutil.rmtree(home.home / "runs/c")
-    assert "gone" in home.verify("runs", status=1)["findings"][-1]["what"]
+    one = home.verify("runs", status=1)["findings"][-1]
+    assert "gone" in one["what"] and one["remedy"].startswith(f"restore {home.home}/runs/c from a backup; ")
+
+
+def test_a_run_that_is_gone(home):
+    """What would mend it is the run; what acknowledges it is for those who removed it."""
+    shutil.rmtree(home.home / "runs/c")
+    one = home.finding("chain")
+    restore, meant = one["remedy"].split("; if it was removed on purpose: ")
+    assert restore == f"restore {home.home}/runs/c from a backup" and meant == "cupel audit removed c"
+    assert home.call(*meant.split()[1:])[0] == 0
+    assert home.verify("chain")["status"] == "ok", "the remedy helps"
 
 
 def test_a_broken_index(home):

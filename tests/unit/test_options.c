@@ -103,6 +103,40 @@ static void values_stand_in_every_usual_place(void **state)
 	}
 }
 
+static void operands_may_stand_among_options(void **state)
+{
+	static const struct {
+		const char *line, *log, *operands;
+		bool after_dashes;
+	} cases[] = {
+		{ "", "", "", false },
+		{ "a b", "", "a b ", false },
+		{ "a -q b --memory 1 d", "quiet3=- memory1=1 ", "a b d ", false },
+		{ "-q a", "quiet3=- ", "a ", false },
+		{ "a -m2", "memory1=2 ", "a ", false },
+		{ "a -q -- b -q", "quiet3=- ", "a b -q ", true },
+		{ "a -- -q", "", "a -q ", true },
+		{ "-- a", "", "a ", true },
+		{ "a --", "", "a ", true },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		CLEANUP(words_release) struct words w = words_of(cases[i].line);
+		struct said said = { 0 };
+		struct operands rest = { 0 };
+		struct err err = { 0 };
+		char *v[WORDS_MAX];
+		char seen[100] = "";
+		memcpy(v, w.v, sizeof(*v) * (size_t)w.n);
+		assert_int_equal(options_parse_mixed(&some, w.n, v, &said, &rest, &err), 0);
+		for (int k = rest.first; k < w.n; k++)
+			(void)snprintf(seen + strlen(seen), sizeof(seen) - strlen(seen), "%s ",
+				       v[k]);
+		assert_string_equal(said.log, cases[i].log);
+		assert_string_equal(seen, cases[i].operands);
+		assert_int_equal(rest.after_dashes, cases[i].after_dashes);
+	}
+}
+
 static void mistakes_are_named(void **state)
 {
 	static const struct {
@@ -327,6 +361,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_stand_in_every_usual_place),
+		cmocka_unit_test(operands_may_stand_among_options),
 		cmocka_unit_test(mistakes_are_named),
 		cmocka_unit_test(help_is_asked_for_in_the_options_only),
 		cmocka_unit_test(the_table_of_run_is_whole),

@@ -93,8 +93,9 @@ def guarded(cupel):
 
 
 @pytest.fixture
-def rooted(root):
-    made = Guarded(root)
+def rooted(fresh):
+    """A home of its own: one of the tests looks at all that is around it."""
+    made = Guarded(fresh)
     yield made
     made.close()
 

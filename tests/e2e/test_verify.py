@@ -313,7 +313,17 @@ def test_usage(fresh):
     assert "did you mean 'store'" in fresh.call(fresh.binary, "verify", "stor")[2]
 
 
-def test_as_an_ordinary_user(user):
+@pytest.fixture
+def fresh_user(callers):
+    """With a home that no other test has spoiled."""
+    callers("user")  # skips where there is none
+    caller = lib.Cupel("user")
+    yield caller
+    caller.close()
+
+
+def test_as_an_ordinary_user(fresh_user):
+    user = fresh_user
     result = user.run("--", "sh", "-c", "echo u > out/u")
     assert result.cause == "ok"
     status, out, err = user.call(user.binary, "verify", "--json")

@@ -122,8 +122,8 @@ static bool is_settled(const struct config *c, const char *id)
 
 static bool is_chained(const struct following *f, const char *id)
 {
-	const struct said *s = find(f, id), *end = f->said + f->n;
-	while (s && s + 1 < end && str_eq(s[1].run, id))
+	const struct said *s = f->n ? find(f, id) : NULL;
+	while (s && s + 1 < f->said + f->n && str_eq(s[1].run, id))
 		s++;
 	return s && !s->is_removal;
 }

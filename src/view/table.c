@@ -1,58 +1,13 @@
 #include "view/table.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <libsmartcols/libsmartcols.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define LIBRARY "libsmartcols.so.1"
-
-/* The functions used, by their own names without "scols_". */
-#define SMARTCOLS_FUNCTIONS(ROW)                                                                   \
-	ROW(new_table)                                                                             \
-	ROW(unref_table)                                                                           \
-	ROW(table_new_column)                                                                      \
-	ROW(table_new_line)                                                                        \
-	ROW(table_enable_noheadings)                                                               \
-	ROW(table_set_column_separator)                                                            \
-	ROW(table_set_termforce)                                                                   \
-	ROW(table_set_termwidth)                                                                   \
-	ROW(line_set_data)                                                                         \
-	ROW(print_table)
-
-struct smartcols {
-#define SMARTCOLS_MEMBER(name) __typeof__(scols_##name) *name;
-	SMARTCOLS_FUNCTIONS(SMARTCOLS_MEMBER)
-#undef SMARTCOLS_MEMBER
-};
-
-/* Never unloaded: a long table is printed in many parts. */
-static int load(struct smartcols *s, struct err *err)
-{
-	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	if (!library)
-		return err_set(
-			err, ERR_HOST, EOPNOTSUPP,
-			"tables are printed by " LIBRARY
-			", which cannot be loaded (%s). Remedy: apt-get install libsmartcols1; --json needs it not",
-			dlerror());
-		/* POSIX gives data and function pointers one size; the copy says so to the compiler. */
-#define SMARTCOLS_LOAD(name)                                                                       \
-	do {                                                                                       \
-		void *symbol = dlsym(library, "scols_" #name);                                     \
-		if (!symbol)                                                                       \
-			return err_set(err, ERR_HOST, EOPNOTSUPP, LIBRARY " has no scols_" #name); \
-		memcpy(&s->name, &symbol, sizeof(symbol));                                         \
-	} while (0);
-	SMARTCOLS_FUNCTIONS(SMARTCOLS_LOAD)
-#undef SMARTCOLS_LOAD
-	(void)dlclose(library);
-	return 0;
-}
+#include "view/smartcols.h"
 
 void table_release(struct table *t)
 {
@@ -142,7 +97,7 @@ static int print(const struct smartcols *s, struct table *t)
 int table_print(struct table *t, struct err *err)
 {
 	CLEANUP_FREE struct smartcols *s = xcalloc(1, sizeof *s);
-	int r = load(s, err);
+	int r = smartcols_load(s, err);
 	if (r < 0)
 		return r;
 	/* What is cleaned is UTF-8, whatever the caller's locale: else its letters were printed as codes. */

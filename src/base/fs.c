@@ -255,6 +255,15 @@ int fs_write_new(int dir_fd, const char *name, const void *bytes, size_t length,
 	return 0;
 }
 
+void fs_tag(const char *path, char ret[HASH_TAG])
+{
+	struct stat st = { 0 };
+	(void)stat(path, &st);
+	CLEANUP_FREE char *which = xasprintf("%s %llu %llu", path, (unsigned long long)st.st_dev,
+					     (unsigned long long)st.st_ino);
+	hash_tag(which, ret);
+}
+
 int fs_write_all(int fd, const void *bytes, size_t length)
 {
 	const char *at = bytes;

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 
 /* openat2 with RESOLVE_BENEATH | NO_SYMLINKS | NO_MAGICLINKS. Negative errno, no text. */
 int fs_open_beneath(int dir_fd, const char *path, int flags, mode_t mode);
@@ -69,3 +70,6 @@ int fs_remove_tree(int dir_fd, const char *name, struct fs_removed *ret, struct 
  * the counts so far in ret. */
 int fs_tree_usage(int dir_fd, uint64_t max_bytes, uint64_t max_inodes, uint64_t *ret_bytes,
 		  uint64_t *ret_inodes);
+
+/* Tells directories apart, by eight digits: also two of one path, each in a mount namespace of its own. */
+void fs_tag(const char *path, char ret[HASH_TAG]);

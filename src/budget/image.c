@@ -109,7 +109,7 @@ static int copy_data(int from_fd, int to_fd, off_t size)
 static void image_name(const char *home, char ret[LO_NAME_SIZE])
 {
 	char tag[HASH_TAG];
-	hash_tag(home, tag);
+	fs_tag(home, tag);
 	(void)snprintf(ret, LO_NAME_SIZE, "cupel-%s", tag);
 }
 

@@ -285,7 +285,7 @@ int record_wait(const char *home, const char *id)
 char *record_group(const char *home, const char *id)
 {
 	char tag[HASH_TAG];
-	hash_tag(home, tag);
+	fs_tag(home, tag);
 	return xasprintf("%s-%s", id, tag);
 }
 

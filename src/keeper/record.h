@@ -44,7 +44,8 @@ struct record_traces {
 	const char *cgroup_parent;
 };
 
-/* The name of a run's group: two homes on one host may each have a run of that id. */
+/* The name of a run's group: two homes on one host may each have a run of that id, and two may have one path, each in a mount namespace of its
+ * own. */
 char *record_group(const char *home, const char *id);
 
 /* A home that is there must be one that nobody else can write: before anything in it is believed, or anything is put into it. */

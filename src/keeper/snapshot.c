@@ -88,10 +88,26 @@ struct copying {
 	uint64_t room;
 };
 
+/* The keeper's descriptors of its records are not for whoever parses a file that may be hostile. */
+static int close_others(int one_fd, int other_fd)
+{
+	unsigned low = (unsigned)(one_fd < other_fd ? one_fd : other_fd);
+	unsigned high = (unsigned)(one_fd < other_fd ? other_fd : one_fd);
+	const unsigned gaps[][2] = { { STDERR_FILENO + 1, low - 1 },
+				     { low + 1, high - 1 },
+				     { high + 1, ~0U } };
+	for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++)
+		if (gaps[i][0] <= gaps[i][1] && close_range(gaps[i][0], gaps[i][1], 0) < 0)
+			return -errno;
+	return 0;
+}
+
 static _Noreturn void child_main(const struct copying *c, int tell_fd, pid_t parent)
 {
 	struct err err = { 0 };
 	(void)prctl(PR_SET_NAME, "cupel-snapshot");
+	if (close_others(c->out_fd, tell_fd) < 0)
+		_exit(COPY_ABANDONED);
 	int r = become_owner(&c->source, &err);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(COPY_ABANDONED);

@@ -144,6 +144,22 @@ static bool parse_postgres(const char *text, struct dburl *u)
 	       set_params(u, name[name_length] == '?' ? name + name_length + 1 : "");
 }
 
+/* In any of libpq's ways to say so, whichever characters are encoded. */
+static bool asks_for_more(const char *params)
+{
+	static const char *const asking[] = { "sslmode=require", "sslmode=verify", "ssl=true",
+					      "channel_binding=require", "gssencmode=require" };
+	while (*params) {
+		size_t length = strcspn(params, "&");
+		CLEANUP_FREE char *plain = decode(params, length);
+		for (size_t i = 0; plain && i < sizeof asking / sizeof *asking; i++)
+			if (str_starts(plain, asking[i]))
+				return true;
+		params += length + (params[length] == '&');
+	}
+	return false;
+}
+
 static int check_postgres(const struct dburl *u, struct err *err)
 {
 	if (!u->user || !u->user[0] || !u->name || !u->name[0])
@@ -155,11 +171,10 @@ static int check_postgres(const struct dburl *u, struct err *err)
 			err,
 			"the host is the directory of a socket, or one name or address; write postgresql://USER@HOST:PORT/DATABASE");
 	/* libpq leaves TLS out on a socket, and a relay of bytes can't add it. */
-	if (u->host[0] != '/' &&
-	    (strstr(u->params, "sslmode=require") || strstr(u->params, "sslmode=verify")))
+	if (u->host[0] != '/' && asks_for_more(u->params))
 		return err_caller(
 			err,
-			"sslmode asks for TLS, which a step's connection does not have: name the directory of the server's socket, or of a "
+			"the parameters ask for TLS, which a step's connection does not have: name the directory of the server's socket, or of a "
 			"local proxy that speaks TLS");
 	return 0;
 }

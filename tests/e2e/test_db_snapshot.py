@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import shutil
 import signal
 import sqlite3
@@ -11,6 +12,7 @@ import subprocess
 import pytest
 
 import cupel as lib
+import leftovers
 import platforms
 
 # Moves amounts between two tables, always both in one transaction, until it is told to end.
@@ -270,6 +272,28 @@ def test_a_run_again_says_whether_the_copy_is_the_same(cupel, folder):
     assert again["db_snapshot"]["same"] is False
     diff = cupel.call(cupel.binary, "diff", first, again["id"])[1]
     assert "db_snapshot" in diff
+
+
+def test_whoever_copies_has_nothing_open_but_the_two_files(cupel, folder):
+    """It parses a file that may be hostile: the keeper's records are not its to reach."""
+    path = make(folder / "platform.db", uid=cupel.uid)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        process, run_id = cupel.start("--db-snapshot", path, "--", "true",
+                                      stderr=subprocess.DEVNULL)
+        with platforms.killed(process):
+            def copier():
+                for word in leftovers.processes(cupel):
+                    _, pid, name = word.split(maxsplit=2)
+                    names = [os.readlink(fd) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+                    if name == "cupel-snapshot" and str(path) in names:
+                        return names
+                return []
+            assert lib.wait_until(lambda: len(copier()) > 0)
+            kept = [name for name in copier() if name.startswith(str(cupel.base))]
+            assert sorted(kept) == sorted([str(path), f"{cupel.run_dir(run_id)}/.new-db-snapshot"])
+            process.send_signal(signal.SIGTERM)
+            process.wait(60 * lib.SLOW)
 
 
 def test_a_run_is_cancelled_while_its_copy_waits(cupel, folder):

@@ -95,10 +95,31 @@ def test_what_lives_is_left_alone(cupel):
     assert json.loads((cupel.run_dir(run_id) / "verdict.json").read_text())["cause"] == "cancelled"
 
 
+def test_another_home_under_the_same_name_is_another_home(fresh):
+    """As a service with a /tmp of its own has one, or a container that shares the host's groups."""
+    process, run_id = fresh.start("--", "sleep", "1000")
+    try:
+        events = fresh.run_dir(run_id) / "events.jsonl"
+        assert lib.wait_until(lambda: events.exists() and '"started"' in events.read_text())
+        status, out, err = fresh.call(
+            "unshare", "--mount", "sh", "-ec", 'mount -t tmpfs none "$1"; "$2" gc --json', "sh",
+            fresh.home, fresh.binary)
+        assert status == 0, err
+        assert json.loads(out)["alive"] == 0, "the control: it does not see the run"
+        assert json.loads(out)["removed"]["items"] == [] and process.poll() is None
+        assert pathlib.Path(f"/tmp/scidex-analysis-{run_id}/out").is_dir()
+    finally:
+        process.terminate()
+        process.wait(timeout=lib.RUN_LIMIT_S)
+    assert json.loads((fresh.run_dir(run_id) / "verdict.json").read_text())["cause"] == "cancelled"
+
+
 def test_groups_that_no_run_has(fresh):
     """Those with this home's tag go, with what is in them; another home's stay."""
     fresh.run("--", "true")
-    tag = hashlib.sha256(str(fresh.home).encode()).hexdigest()[:8]
+    home = fresh.home.stat()
+    which = f"{fresh.home} {home.st_dev} {home.st_ino}"
+    tag = hashlib.sha256(which.encode()).hexdigest()[:8]
     ours = [top / "cupel" / f"gone-{tag}" for top in fresh.trees]
     others = [top / "cupel" / "gone-00000000" for top in fresh.trees]
     for path in ours + others:

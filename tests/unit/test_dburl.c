@@ -94,6 +94,10 @@ static void what_is_none_is_refused_without_being_quoted(void **state)
 		"postgresql://u@/d?host=",
 		"postgresql://u@h/d?sslmode=require",
 		"postgresql://u@h/d?a=b&sslmode=verify-full",
+		"postgresql://u@h/d?sslmode=%72equire",
+		"postgresql://u@h/d?ssl=true",
+		"postgresql://u@h/d?channel_binding=require",
+		"postgresql://u@h/d?gssencmode=require",
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct dburl u = { .port = 7 };

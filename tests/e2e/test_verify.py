@@ -221,6 +221,24 @@ def test_a_ledger_that_differs(home):
     assert "gone" in one["what"] and one["remedy"].startswith(f"restore {home.home}/runs/c from a backup; ")
 
 
+def test_a_verdict_that_is_gone(home):
+    (home.home / "runs/b/verdict.json").unlink()
+    one = home.finding("chain")
+    assert "b: its verdict.json" in one["what"] and one["remedy"] == f"restore {home.home}/runs/b from a backup"
+
+
+def test_an_output_that_is_gone(home):
+    path = home.home / "runs/b/outputs/out/2"
+    path.unlink()
+    one = home.finding("store")
+    assert one["kind"] == "missing" and one["where"] == str(path)
+    assert subprocess.run(one["remedy"], shell=True, check=False).returncode == 0
+    assert path.read_text() == "b-2-long\n"
+    assert home.verify("store", "--deep")["status"] == "ok", "the remedy helps"
+    os.truncate(path, 3)
+    assert str(path) not in home.finding("store")["where"], "one file, one finding: that of the store"
+
+
 def test_a_run_that_is_gone(home):
     """What would mend it is the run; what acknowledges it is for those who removed it."""
     shutil.rmtree(home.home / "runs/c")

@@ -337,3 +337,13 @@ char *str_visible(const char *text)
 	str_clean(copy);
 	return copy;
 }
+
+char *str_quoted(const char *text)
+{
+	struct str out = { 0 };
+	str_add(&out, "'");
+	for (; *text; text++)
+		str_add_n(&out, *text == '\'' ? "'\\''" : text, *text == '\'' ? 4 : 1);
+	str_add(&out, "'");
+	return out.text;
+}

@@ -66,6 +66,8 @@ bool str_is_deceptive(const char *text, size_t n);
 void str_clean(char *text);
 /* A cleaned copy, owned by the caller. */
 char *str_visible(const char *text);
+/* As one word for a shell, in quotes; the caller frees it. */
+char *str_quoted(const char *text);
 bool str_is_utf8(const char *text, size_t length);
 /* Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none. */
 size_t str_utf8_length(const char *text, size_t length);

@@ -111,8 +111,9 @@ static void check_name(struct storing *s, const struct kept_output *o)
 	struct stat st = { 0 };
 	if (lstat(where, &st) == 0 || errno != ENOENT)
 		return;
+	CLEANUP_FREE char *quoted = str_quoted(where); /* the analysis chose its name */
 	CLEANUP_FREE char *remedy =
-		xasprintf("ln '%s/" STORE "/%.2s/%s' '%s'", home, o->sha256, o->sha256 + 2, where);
+		xasprintf("ln '%s/" STORE "/%.2s/%s' %s", home, o->sha256, o->sha256 + 2, quoted);
 	verify_found(s->v, &(struct verify_finding){ "missing", where, remedy },
 		     "the output of the run is gone; the store still has it");
 }
@@ -137,9 +138,10 @@ static void check_output(struct storing *s, struct damages *damages, const struc
 	}
 	CLEANUP_FREE char *where =
 		xasprintf("%s/" STORE "/%.2s/%s", home, o->sha256, o->sha256 + 2);
-	CLEANUP_FREE char *remedy = xasprintf("mkdir -p '%s/" STORE
-					      "/%.2s' && ln '%s/runs/%s/outputs/%s' '%s'",
-					      home, o->sha256, home, o->run, o->path, where);
+	CLEANUP_FREE char *kept = xasprintf("%s/runs/%s/outputs/%s", home, o->run, o->path);
+	CLEANUP_FREE char *quoted = str_quoted(kept);
+	CLEANUP_FREE char *remedy = xasprintf("mkdir -p '%s/" STORE "/%.2s' && ln %s '%s'", home,
+					      o->sha256, quoted, where);
 	verify_found(s->v, &(struct verify_finding){ "missing", where, remedy },
 		     "the run %s stored its output %s there, and it is gone", o->run, o->path);
 }

@@ -24,10 +24,12 @@ int plan_check_shown(const struct plan_request *q, const char *path, const char 
 	const struct config *c = q->config;
 	for (size_t i = 0; i < c->protect.n; i++)
 		if (path_within(path, c->protect.v[i]) || path_within(c->protect.v[i], path))
-			return err_set(
-				err, ERR_CALLER, EPERM,
-				"%s: %s would show the protected path %s; give a narrower one",
-				origin, path, c->protect.v[i]);
+			return err_set(err, ERR_CALLER, EPERM,
+				       "%s: %s would show the protected path %s%s", origin, path,
+				       c->protect.v[i],
+				       path_within(path, c->protect.v[i])
+					       ? ", which no analysis is shown; give a copy of it"
+					       : "; give a narrower one");
 	if (path_within(c->home, path) || (path_within(path, c->home) && !is_output(c->home, path)))
 		return err_set(err, ERR_CALLER, EPERM,
 			       "%s: %s would show cupel's own records in %s; give a narrower one",

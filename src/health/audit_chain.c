@@ -79,6 +79,9 @@ static const char *judge(const struct config *c, const struct said *s, const str
 		return "the run is not there any more";
 	if (r < 0)
 		return "the events of the run cannot be read";
+	CLEANUP_FREE char *verdict = xasprintf("%s/runs/%s/verdict.json", c->home, s->run);
+	if (access(verdict, F_OK) < 0 && errno == ENOENT) /* it had one when it was chained */
+		return "its verdict.json is not there any more";
 	return str_eq(last, s->last) ? NULL : "the run is not the one that was chained";
 }
 

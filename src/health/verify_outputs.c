@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "base/path.h"
+#include "collect/fetch.h"
 #include "health/verify_store.h"
 #include "spec/id.h"
 
@@ -115,6 +116,23 @@ static char *link_again(const char *home, const struct kept_output *o, const cha
 	return xasprintf("mkdir -p %s && ln %s %s", shelf_word, from_word, to_word);
 }
 
+/* The run's own name of an object that the store has. */
+static void check_name(struct storing *s, const struct kept_output *o)
+{
+	const char *home = s->v->q->config->home;
+	CLEANUP_FREE char *where = xasprintf("%s/runs/%s/outputs/%s", home, o->run, o->path);
+	struct stat st = { 0 };
+	if (lstat(where, &st) == 0 || errno != ENOENT)
+		return;
+	CLEANUP_FREE char *object =
+		xasprintf("%s/" STORE "/%.2s/%s", home, o->sha256, o->sha256 + 2);
+	CLEANUP_FREE char *from_word = str_shell(object);
+	CLEANUP_FREE char *to_word = str_shell(where); /* the analysis chose its name */
+	CLEANUP_FREE char *remedy = xasprintf("ln %s %s", from_word, to_word);
+	verify_found(s->v, &(struct verify_finding){ "missing", where, remedy },
+		     "the output of the run is gone; the store still has it");
+}
+
 static void check_output(struct storing *s, struct damages *damages, const struct kept_output *o)
 {
 	char digits[3] = { o->sha256[0], o->sha256[1], '\0' };
@@ -126,9 +144,13 @@ static void check_output(struct storing *s, struct damages *damages, const struc
 		(void)snprintf(d->run, sizeof d->run, "%s", o->run);
 		d->size = o->size;
 	}
-	if ((s->root_fd >= 0 && !s->chosen[shelf & 0xff]) || is_stored(s, o->sha256))
-		return;
 	const char *home = s->v->q->config->home;
+	if (s->root_fd >= 0 && !s->chosen[shelf & 0xff])
+		return;
+	if (is_stored(s, o->sha256)) {
+		check_name(s, o);
+		return;
+	}
 	CLEANUP_FREE char *where =
 		xasprintf("%s/" STORE "/%.2s/%s", home, o->sha256, o->sha256 + 2);
 	CLEANUP_FREE char *remedy = link_again(home, o, where);
@@ -146,7 +168,7 @@ static void check_run(struct storing *s, struct damages *damages, const char *id
 		return; /* no outputs, or what the chain of events tells of */
 	json_array_foreach(json_object_get(manifest, "files"), i, file)
 	{
-		const char *name = json_string_value(json_object_get(file, "path"));
+		CLEANUP_FREE char *name = fetch_path(file);
 		struct kept_output o = {
 			.run = id,
 			.path = name ? name : "?",

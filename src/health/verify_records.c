@@ -79,7 +79,8 @@ static void name_link(struct verifying *v, const json_t *link)
 	const char *file = json_string_value(json_object_get(link, "file"));
 	const char *reason = json_string_value(json_object_get(link, "reason"));
 	const json_t *line = json_object_get(link, "line");
-	bool is_beside = !run || str_eq(file, CHAIN_FILE); /* about several runs */
+	bool is_beside = !run || str_eq(file, CHAIN_FILE);             /* about several runs */
+	bool is_of_run = run && (!is_beside || json_is_integer(line)); /* the chain is right */
 	CLEANUP_FREE char *place = xasprintf("%s/%s%s%s%s", v->q->config->home,
 					     is_beside ? "" : "runs/", is_beside ? "" : run,
 					     is_beside ? "" : "/", file ? file : "?");
@@ -91,9 +92,9 @@ static void name_link(struct verifying *v, const json_t *link)
 	CLEANUP_FREE char *gone = is_beside && run ? remedy_of_gone(v, run, removed) : NULL;
 	CLEANUP_FREE char *remedy =
 		gone ? take_ptr(gone)
-		: is_beside
-			? xasprintf("restore %s from a backup; man cupel-audit tells more", place)
-			: xasprintf("restore %s/runs/%s from a backup", v->q->config->home, run);
+		: is_of_run
+			? xasprintf("restore %s/runs/%s from a backup", v->q->config->home, run)
+			: xasprintf("restore %s from a backup; man cupel-audit tells more", place);
 	verify_found(v, &(struct verify_finding){ "chain", where, remedy }, "%s",
 		     reason ? reason : "?");
 }

@@ -110,6 +110,8 @@ def forge_run(kept):
 
 ACTS = {
     "removed": (lambda kept: shutil.rmtree(kept.caller.run_dir("r2")), 2, "r2: the run is not there any more"),
+    "no verdict": (lambda kept: (kept.caller.run_dir("r2") / "verdict.json").unlink(), 2,
+                   "r2: its verdict.json is not there any more"),
     "line removed": (lambda kept: rewrite(kept, lambda lines: lines[:1] + lines[2:]), 2, "does not carry"),
     "lines swapped": (lambda kept: rewrite(kept, lambda lines: [lines[0], lines[2], lines[1], lines[3]]), 2,
                       "does not carry"),

@@ -176,6 +176,17 @@ def test_page_is_built_and_clean(name):
     assert not re.findall(r"\\f[IB][^\\]*\n", plain), "an emphasis that nobody closed"
 
 
+def test_every_file_of_a_home_is_in_the_page(fresh):
+    assert fresh.run("--", "sh", "-c", "echo > out/x").status == 0
+    for words in (["doctor"], ["verify"], ["rerun", "--quiet", os.listdir(fresh.home / "runs")[0]]):
+        assert fresh.call(fresh.binary, *words)[0] in (0, 1)
+    entries = {path.name.removesuffix("-wal").removesuffix("-shm") for path in fresh.home.iterdir()}
+    assert {"runs", "store", "health", "verify.json", "chain.jsonl"} <= entries
+    told = page("cupel.1").split("# FILES")[1]
+    for entry in entries:
+        assert re.search(rf"_CUPEL_HOME/({re.escape(entry)}[_/]|{entry.split('.')[0]}\.\\\*_)", told), entry
+
+
 # README and docs/.
 
 def blocks(path):

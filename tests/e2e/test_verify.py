@@ -237,6 +237,37 @@ def test_a_ledger_that_differs(home):
     assert "gone" in one["what"] and one["remedy"].startswith(f"restore {home.home}/runs/c from a backup; ")
 
 
+def test_a_verdict_that_is_gone(home):
+    (home.home / "runs/b/verdict.json").unlink()
+    one = home.finding("chain")
+    assert "b: its verdict.json" in one["what"] and one["remedy"] == f"restore {home.home}/runs/b from a backup"
+
+
+def test_an_output_that_is_gone(home):
+    path = home.home / "runs/b/outputs/out/2"
+    path.unlink()
+    one = home.finding("store")
+    assert one["kind"] == "missing" and one["where"] == str(path)
+    assert subprocess.run(one["remedy"], shell=True, check=False).returncode == 0
+    assert path.read_text() == "b-2-long\n"
+    assert home.verify("store", "--deep")["status"] == "ok", "the remedy helps"
+    os.truncate(path, 3)
+    assert str(path) not in home.finding("store")["where"], "one file, one finding: that of the store"
+
+
+def test_no_remedy_runs_what_an_analysis_wrote(fresh):
+    """A remedy is copied into a shell, and names of outputs are the analysis's to choose."""
+    name = "a'$(touch PWNED)'b"
+    assert fresh.run("--", "sh", "-c", 'echo hostile > "out/$1"', "sh", name, id="h").cause == "ok"
+    home = Home(fresh, fresh.home)
+    kept, stored = fresh.home / f"runs/h/outputs/out/{name}", home.object("hostile\n")
+    for path in (kept, stored):
+        path.unlink()
+        one = home.finding("store")
+        assert subprocess.run(one["remedy"], shell=True, check=False, cwd=fresh.dir).returncode == 0
+        assert not (fresh.dir / "PWNED").exists() and home.verify("store")["status"] == "ok"
+
+
 def test_a_run_that_is_gone(home):
     """What would mend it is the run; what acknowledges it is for those who removed it."""
     shutil.rmtree(home.home / "runs/c")

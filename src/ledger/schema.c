@@ -65,14 +65,19 @@ static int migrate_one(struct ledger *l, struct err *err)
 			"CREATE TABLE cupel_schema (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, "
 			"sha256 TEXT NOT NULL, applied TEXT NOT NULL)",
 			err);
-	const struct migration *m = &migrations[v.found];
-	if (r >= 0)
+	/* A new one is made at once: who looks meanwhile must not take it for an old one. */
+	const struct migration *m = NULL;
+	for (size_t i = v.found, end = v.found == 0 ? v.known : v.found + 1; r >= 0 && i < end;
+	     i++) {
+		m = &migrations[i];
 		r = l->ops->script(l, m->sql, err);
-	if (r >= 0)
-		r = note(l, v.found + 1, m, err);
+		if (r >= 0)
+			r = note(l, i + 1, m, err);
+	}
 	if (r >= 0)
 		r = transaction_commit(&t, err);
-	return r < 0 ? err_wrap(err, "migrate the ledger to %s", m->name) : 0;
+	return r < 0 ? err_wrap(err, "migrate the ledger to %s", m ? m->name : "its first tables")
+		     : 0;
 }
 
 int schema_migrate(struct ledger *l, struct err *err)

@@ -41,7 +41,7 @@ char *fetch_path(const json_t *file)
 	const char *hex = json_string_value(json_object_get(file, "path_hex"));
 	const char *path = json_string_value(json_object_get(file, "path"));
 	if (!hex)
-		return path ? xstrdup(path) : NULL;
+		return path && path[0] ? xstrdup(path) : NULL;
 	size_t n = strlen(hex) / 2;
 	CLEANUP_FREE char *bytes = xcalloc(n + 1, 1);
 	for (size_t i = 0; i < n; i++) {

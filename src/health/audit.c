@@ -11,6 +11,7 @@
 #include "base/fs.h"
 #include "base/hash.h"
 #include "base/path.h"
+#include "collect/fetch.h"
 #include "collect/outputs.h"
 #include "keeper/record.h"
 #include "spec/id.h"
@@ -150,20 +151,6 @@ static int check_files(struct audit *a, const json_t *data)
 	return 0;
 }
 
-/* The bytes of a path that is not UTF-8 are in path_hex. */
-static char *output_path(const char *dir, const json_t *file)
-{
-	CLEANUP_STR struct str path = { 0 };
-	const char *hex = text_of(file, "path_hex");
-	str_addf(&path, "%s/%s", dir, hex[0] ? "" : text_of(file, "path"));
-	for (; hex[0] && hex[1]; hex += 2) {
-		char two[3] = { hex[0], hex[1], 0 };
-		char byte = (char)strtoul(two, NULL, 16);
-		str_add_n(&path, &byte, 1);
-	}
-	return str_take(&path);
-}
-
 static int check_outputs(struct audit *a)
 {
 	static const char *const dirs[] = { "outputs", "partial" };
@@ -183,7 +170,8 @@ static int check_outputs(struct audit *a)
 		return 0; /* removed by gc, for their age: they were never results */
 	json_array_foreach(json_object_get(manifest, "files"), i, file)
 	{
-		CLEANUP_FREE char *path = output_path(dirs[at], file);
+		CLEANUP_FREE char *name = fetch_path(file);
+		CLEANUP_FREE char *path = xasprintf("%s/%s", dirs[at], name ? name : "?");
 		r = check_digest(a, path, text_of(file, "sha256"));
 		if (r)
 			return r;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
+#include "collect/fetch.h"
 #include "collect/outputs.h"
 
 #define QUOTE_MAX       60
@@ -130,22 +131,6 @@ static int compare_one(struct comparing *c, const char *path, const char *media_
 	return 0;
 }
 
-/* The path's own bytes; owned. NULL if it is none that cupel wrote. */
-static char *path_of(const json_t *file)
-{
-	const char *hex = json_string_value(json_object_get(file, "path_hex"));
-	const char *path = json_string_value(json_object_get(file, "path"));
-	if (!hex)
-		return path ? xstrdup(path) : NULL;
-	size_t n = strlen(hex) / 2;
-	char *bytes = xcalloc(n + 1, 1);
-	for (size_t i = 0; i < n; i++) {
-		char digits[3] = { hex[2 * i], hex[2 * i + 1], 0 };
-		bytes[i] = (char)strtoul(digits, NULL, 16);
-	}
-	return bytes;
-}
-
 static int read_manifest(const struct compare_side *side, json_t **ret, struct err *err)
 {
 	int r = json_read_file(side->dir_fd, "outputs.json", MANIFEST_MAX, ret, err);
@@ -162,8 +147,8 @@ static int compare_lists(struct comparing *c, const json_t *a, const json_t *b, 
 	int r = 0;
 	while (r >= 0 && (i < json_array_size(a) || k < json_array_size(b))) {
 		const json_t *of_a = json_array_get(a, i), *of_b = json_array_get(b, k);
-		CLEANUP_FREE char *path_a = path_of(of_a);
-		CLEANUP_FREE char *path_b = path_of(of_b);
+		CLEANUP_FREE char *path_a = fetch_path(of_a);
+		CLEANUP_FREE char *path_b = fetch_path(of_b);
 		if ((of_a && !path_a) || (of_b && !path_b))
 			return err_set(err, ERR_HOST, EINVAL,
 				       "outputs.json has a file without a path");

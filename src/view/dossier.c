@@ -132,31 +132,6 @@ const char *dossier_ended(const struct dossier *d)
 	return ended[0] || !n ? ended : event_time(d, n - 1);
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-char *dossier_output_path(const json_t *file)
-{
-	const char *hex = dossier_text(file, "path_hex");
-	size_t n = strlen(hex) / 2;
-	if (!hex[0]) {
-		const char *path = dossier_text(file, "path");
-		return path[0] ? xstrdup(path) : NULL;
-	}
-	CLEANUP_FREE char *path = xcalloc(n + 1, 1);
-	for (size_t i = 0; i < n; i++) {
-		int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
-		if (high < 0 || low < 0 || !(high | low))
-			return NULL;
-		path[i] = (char)(high << 4 | low);
-	}
-	return take_ptr(path);
-}
-
 const char *dossier_outputs_dir(const struct dossier *d)
 {
 	static const char *const names[] = { "outputs", "partial" };

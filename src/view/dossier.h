@@ -36,8 +36,6 @@ const json_t *dossier_code(const struct dossier *d, size_t at);
 /* RFC 3339 in UTC: when it was accepted, started and ended, as far as anything tells; "" otherwise. Borrowed. */
 const char *dossier_began(const struct dossier *d);
 const char *dossier_ended(const struct dossier *d);
-/* The bytes of an output's path: owned by the caller. NULL if the entry has none. */
-char *dossier_output_path(const json_t *file);
 /* "outputs", or "partial" where no verdict vouches for them; NULL if none were kept. */
 const char *dossier_outputs_dir(const struct dossier *d);
 

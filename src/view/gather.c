@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/path.h"
+#include "collect/fetch.h"
 #include "collect/outputs.h"
 #include "view/dossier.h"
 
@@ -94,7 +95,7 @@ static void gather_outputs(const struct dossier *d, struct crate_files *files)
 		return;
 	json_array_foreach(json_object_get(d->outputs, "files"), i, file)
 	{
-		CLEANUP_FREE char *path = dossier_output_path(file);
+		CLEANUP_FREE char *path = fetch_path(file);
 		const char *type = dossier_text(file, "media_type");
 		if (!path)
 			continue;

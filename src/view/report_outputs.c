@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "base/num.h"
 #include "base/path.h"
+#include "collect/fetch.h"
 #include "view/report_parts.h"
 
 #define LISTED_MAX      500
@@ -184,7 +185,7 @@ static void add_output(struct previews *p, const struct dossier *d, const char *
 		       const json_t *file, struct str *s)
 {
 	char size[40];
-	CLEANUP_FREE char *path = dossier_output_path(file);
+	CLEANUP_FREE char *path = fetch_path(file);
 	CLEANUP_FREE char *below = dir && path ? path_join(dir, path) : NULL;
 	num_print_size(dossier_number(file, "size"), size, sizeof size);
 	str_add(s, "<article>\n<h3><bdi>");

@@ -45,7 +45,7 @@ def check(faulty, platform, run_id):
     """Returns how the two runs ended."""
     faulty.box_is_gone()
     assert lib.wait_until(lambda: not leftovers.processes(faulty.caller))
-    faulty.gc()
+    faulty.recover()
     leftovers.assert_nothing_left(faulty.caller)
     again = faulty.gc()
     assert (again["lost"], again["failed"]) == (0, 0), again

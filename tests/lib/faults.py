@@ -55,6 +55,8 @@ def snapshot(top):
     """Every name below, with what it holds."""
     found = {}
     for path in sorted(top.rglob("*")):
+        if path.name == "ro-crate-metadata.json":
+            continue  # made of the rest, in its own time
         status = path.lstat()
         content = path.read_bytes() if path.is_file() and not path.is_symlink() else None
         found[str(path.relative_to(top))] = (status.st_mode, status.st_mtime_ns, content)
@@ -129,7 +131,7 @@ class Faulty(Crash):
     def check(self, run_id, status, err):
         """The invariants; returns the verdict, None if the run never came to be."""
         self.box_is_gone()
-        self.gc()
+        self.recover()
         leftovers.assert_nothing_left(self.caller)
         run_dir = self.caller.run_dir(run_id)
         before = snapshot(run_dir)

@@ -88,7 +88,7 @@ def leftovers(caller):
 def assert_nothing_left(caller):
     """The kernel frees a loop device and reaps a namespace in its own time."""
     lib.wait_until(lambda: not leftovers(caller), 10 * lib.SLOW)
-    assert leftovers(caller) == []
+    assert not (left := leftovers(caller)), left
 
 
 def assert_chain(run_dir, may_be_torn=False):

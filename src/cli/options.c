@@ -98,12 +98,15 @@ int options_parse_mixed(const struct options *o, int argc, char **argv, void *ta
 {
 	CLEANUP_FREE char **operands = xcalloc((size_t)argc, sizeof *operands);
 	struct operands rest = { 0 };
-	int n = 0;
+	int n = 0, n_options = 1;
 	for (int at = 0;
 	     at < argc;) { /* argv[at] is the name, or an operand, which stands for it */
 		int r = options_parse(o, argc - at, argv + at, target, &rest, err);
 		if (r < 0)
 			return r;
+		/* What was read moves up to where operands stood: never behind its own place. */
+		for (int i = at + 1; i < at + rest.first; i++)
+			argv[n_options++] = argv[i];
 		at += rest.first;
 		int end = rest.after_dashes || at == argc ? argc : at + 1;
 		for (int i = at; i < end; i++)

@@ -135,6 +135,11 @@ static int main_create(const struct command *self, int argc, char **argv)
 	struct create_line line = { .shown = status_wanted() };
 	struct create_viewer viewer = { .data = &line, .tell = create_line_tell };
 	struct err err = { 0 };
+	strv_add(&args.q.said, "cupel");
+	strv_add(&args.q.said, "runtime");
+	for (int i = 0; i < argc; i++) /* before its words are put in order */
+		if (!str_eq(argv[i], "--json") && !str_eq(argv[i], "--replace"))
+			strv_add(&args.q.said, argv[i]);
 	int r = parse_name(self, argc, argv, &args, &args.q.name, &err);
 	if (r >= 0 && !args.kind_said)
 		r = err_caller(&err, "say what to make: --kind %s", create_rows[0].metavar);
@@ -142,11 +147,6 @@ static int main_create(const struct command *self, int argc, char **argv)
 		r = config_read(&(struct config_where){ 0 }, &config, &err);
 	if (r >= 0) {
 		args.q.viewer = &viewer;
-		strv_add(&args.q.said, "cupel");
-		strv_add(&args.q.said, "runtime");
-		for (int i = 0; i < argc; i++)
-			if (!str_eq(argv[i], "--json") && !str_eq(argv[i], "--replace"))
-				strv_add(&args.q.said, argv[i]);
 		r = runtime_create(&config, &args.q, &result, &err);
 	}
 	create_line_clear(&line);

@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)snprintf(home, sizeof home, "%s", fuzz_folder());
 	struct config config = { .home = home };
 	CLEANUP_AUDIT_REPORT struct audit_report report = { 0 };
-	CHECK(audit_verify(&config, NULL, AUDIT_OUTPUTS, &report, &err) >= 0);
+	CHECK(audit_verify(&config, "r", AUDIT_OUTPUTS, &report, &err) >= 0);
 	CHECK(report.runs == 1 && report.broken == 1); /* nothing here is chained */
 
 	CLEANUP_DOSSIER struct dossier d = DOSSIER_INIT;

@@ -131,6 +131,12 @@ static void operands_may_stand_among_options(void **state)
 		for (int k = rest.first; k < w.n; k++)
 			(void)snprintf(seen + strlen(seen), sizeof(seen) - strlen(seen), "%s ",
 				       v[k]);
+		for (int k = 0; k < w.n; k++) { /* each word is still there, once */
+			int times = 0;
+			for (int j = 0; j < w.n; j++)
+				times += v[j] == w.v[k];
+			assert_int_equal(times, 1);
+		}
 		assert_string_equal(said.log, cases[i].log);
 		assert_string_equal(seen, cases[i].operands);
 		assert_int_equal(rest.after_dashes, cases[i].after_dashes);

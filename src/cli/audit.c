@@ -28,7 +28,6 @@ static const struct option_row rows[] = {
 	{ 0, "json", NULL, "print JSON", set, SET_JSON },
 };
 static const struct options verify_options = { rows, sizeof rows / sizeof *rows };
-static const struct options no_options = { NULL, 0 };
 
 static void print_json(const struct audit_report *r)
 {
@@ -125,34 +124,19 @@ static const struct command command_audit_removed = {
 	.name = "audit removed",
 	.usage = "ID",
 	.summary = "record in the chain of runs that this one was removed on purpose",
-	.options = &no_options,
+	.options = &cli_no_options,
 	.main = main_removed,
 };
 
 static const struct command *const subs[] = { &command_audit_verify, &command_audit_removed };
 #define N_SUBS (sizeof subs / sizeof *subs)
 
-static int main_audit(const struct command *self, int argc, char **argv)
-{
-	struct err err = { 0 };
-	struct operands rest;
-	int r = cli_parse(self, argc, argv, NULL, &rest, &err);
-	if (r < 0)
-		return cli_stop(self, r, &err);
-	if (rest.first < argc)
-		for (size_t i = 0; i < N_SUBS; i++)
-			if (str_eq(argv[rest.first], cli_word(subs[i])))
-				return subs[i]->main(subs[i], argc - rest.first, argv + rest.first);
-	(void)err_caller(&err, "usage: cupel %s %s", self->name, self->usage);
-	return cli_fail(&err);
-}
-
 const struct command command_audit = {
 	.name = "audit",
 	.usage = "(verify [--outputs] [--json] [ID] | removed ID)",
 	.summary = "prove that the records are what was recorded",
-	.options = &no_options,
+	.options = &cli_no_options,
 	.subs = subs,
 	.n_subs = N_SUBS,
-	.main = main_audit,
+	.main = cli_main_subs,
 };

@@ -37,6 +37,10 @@ void cli_help(const struct command *c);
 /* Parses; < 0: the caller returns cli_stop(r, ...). */
 int cli_parse(const struct command *c, int argc, char **argv, void *target, struct operands *ret,
 	      struct err *err);
+/* The main of a command that has only commands of its own. */
+int cli_main_subs(const struct command *self, int argc, char **argv);
+/* A command without options but --help. */
+extern const struct options cli_no_options;
 /* The exit status after a failed cli_parse: 0 when it was --help (then printed). */
 int cli_stop(const struct command *c, int r, const struct err *err);
 

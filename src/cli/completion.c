@@ -4,8 +4,6 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
-static const struct options no_options = { NULL, 0 };
-
 static void print_options(const struct command *c)
 {
 	for (size_t i = 0; i < c->options->n_rows; i++)
@@ -139,6 +137,6 @@ const struct command command_completion = {
 	.name = "completion",
 	.usage = "(bash | zsh | fish)",
 	.summary = "print the completion script of a shell",
-	.options = &no_options,
+	.options = &cli_no_options,
 	.main = main_completion,
 };

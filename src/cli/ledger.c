@@ -187,30 +187,13 @@ static const struct command command_migrate = {
 static const struct command *const subs[] = { &command_status, &command_check, &command_rebuild,
 					      &command_migrate };
 #define N_SUBS (sizeof subs / sizeof *subs)
-static const struct options no_options = { NULL, 0 };
-
-static int main_ledger(const struct command *self, int argc, char **argv)
-{
-	struct operands rest;
-	struct err err = { 0 };
-	int r = cli_parse(self, argc, argv, NULL, &rest, &err);
-	if (r < 0)
-		return cli_stop(self, r, &err);
-	const char *word = rest.first < argc ? argv[rest.first] : NULL;
-	for (size_t i = 0; word && i < N_SUBS; i++)
-		if (str_eq(word, cli_word(subs[i])))
-			return subs[i]->main(subs[i], argc - rest.first, argv + rest.first);
-	(void)err_caller(&err, "usage: cupel %s %s%s%.60s", self->name, self->usage,
-			 word ? "; there is no " : "", word ? word : "");
-	return cli_fail(&err);
-}
 
 const struct command command_ledger = {
 	.name = "ledger",
 	.usage = "(status | check | rebuild | migrate) [--json]",
 	.summary = "the database of runs, which is made from their directories",
-	.options = &no_options,
+	.options = &cli_no_options,
 	.subs = subs,
 	.n_subs = N_SUBS,
-	.main = main_ledger,
+	.main = cli_main_subs,
 };

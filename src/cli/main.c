@@ -59,6 +59,48 @@ int cli_stop(const struct command *c, int r, const struct err *err)
 	return 0;
 }
 
+const struct options cli_no_options = { NULL, 0 };
+
+static int no_sub(const struct command *self, const char *word)
+{
+	CLEANUP_STR struct str all = { 0 };
+	CLEANUP_FREE const char **words = xcalloc(self->n_subs, sizeof *words);
+	struct err err = { 0 };
+	for (size_t i = 0; i < self->n_subs; i++) {
+		words[i] = cli_word(self->subs[i]);
+		str_addf(&all, "%s%s", i ? ", " : "", words[i]);
+	}
+	const char *nearest = word ? str_nearest(word, words, self->n_subs) : NULL;
+	if (nearest)
+		(void)err_caller(
+			&err,
+			"there is no command '%s %.60s'; did you mean '%s'? `cupel %s --help` lists them",
+			self->name, word, nearest, self->name);
+	else if (word)
+		(void)err_caller(&err,
+				 "there is no command '%s %.60s'; `cupel %s --help` lists them",
+				 self->name, word, self->name);
+	else
+		(void)err_caller(&err, "cupel %s needs a command: %s; `cupel %s --help` tells more",
+				 self->name, str_text(&all), self->name);
+	return cli_fail(&err);
+}
+
+int cli_main_subs(const struct command *self, int argc, char **argv)
+{
+	struct operands rest = { 0 };
+	struct err err = { 0 };
+	int r = cli_parse(self, argc, argv, NULL, &rest, &err);
+	if (r < 0)
+		return cli_stop(self, r, &err);
+	const char *word = rest.first < argc ? argv[rest.first] : NULL;
+	for (size_t i = 0; word && i < self->n_subs; i++)
+		if (str_eq(word, cli_word(self->subs[i])))
+			return self->subs[i]->main(self->subs[i], argc - rest.first,
+						   argv + rest.first);
+	return no_sub(self, word);
+}
+
 static void overview(FILE *out)
 {
 	fprintf(out,

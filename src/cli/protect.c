@@ -40,7 +40,6 @@ static const struct option_row check_rows[] = {
 };
 static const struct options check_options = { check_rows, 2 };
 static const struct options plain_options = { check_rows + 1, 1 };
-static const struct options no_options = { NULL, 0 };
 
 static int unknown(const struct config *c, const char *word, const char *path, struct err *err)
 {
@@ -238,28 +237,12 @@ static const struct command command_accept = {
 static const struct command *const subs[] = { &command_status, &command_check, &command_accept };
 #define N_SUBS (sizeof subs / sizeof *subs)
 
-static int main_protect(const struct command *self, int argc, char **argv)
-{
-	struct operands rest;
-	struct err err = { 0 };
-	int r = cli_parse(self, argc, argv, NULL, &rest, &err);
-	if (r < 0)
-		return cli_stop(self, r, &err);
-	const char *word = rest.first < argc ? argv[rest.first] : NULL;
-	for (size_t i = 0; word && i < N_SUBS; i++)
-		if (str_eq(word, cli_word(subs[i])))
-			return subs[i]->main(subs[i], argc - rest.first, argv + rest.first);
-	(void)err_caller(&err, "usage: cupel %s %s%s%.60s", self->name, self->usage,
-			 word ? "; there is no " : "", word ? word : "");
-	return cli_fail(&err);
-}
-
 const struct command command_protect = {
 	.name = "protect",
 	.usage = "(status | check | accept) [--deep] [--json] [WHAT...]",
 	.summary = "watch what analyses must never change: files, trees, databases",
-	.options = &no_options,
+	.options = &cli_no_options,
 	.subs = subs,
 	.n_subs = N_SUBS,
-	.main = main_protect,
+	.main = cli_main_subs,
 };

@@ -12,8 +12,6 @@ static const struct command *const subs[] = { &command_runtime_list,    &command
 					      &command_runtime_remove };
 #define N_SUBS (sizeof subs / sizeof *subs)
 
-static const struct options no_options = { NULL, 0 };
-
 static int parse(const struct runtime_begin *how, int argc, char **argv, struct runtime_words *ret,
 		 struct err *err)
 {
@@ -54,53 +52,12 @@ void runtime_print_json(json_t *value)
 	json_print(owned);
 }
 
-static int unknown(const char *word)
-{
-	const char *words[N_SUBS];
-	struct err err = { 0 };
-	for (size_t i = 0; i < N_SUBS; i++)
-		words[i] = cli_word(subs[i]);
-	const char *nearest = str_nearest(word, words, N_SUBS);
-	(void)err_caller(
-		&err, "there is no command 'runtime %.60s'%s%s%s `cupel runtime --help` lists them",
-		word, nearest ? "; did you mean '" : ";", nearest ? nearest : "",
-		nearest ? "'?" : "");
-	return cli_fail(&err);
-}
-
-static int none(void)
-{
-	CLEANUP_STR struct str text = { 0 };
-	struct err err = { 0 };
-	for (size_t i = 0; i < N_SUBS; i++)
-		str_addf(&text, "%s%s", i ? ", " : "", cli_word(subs[i]));
-	(void)err_caller(&err,
-			 "cupel runtime needs a command: %s; `cupel runtime --help` tells more",
-			 str_text(&text));
-	return cli_fail(&err);
-}
-
-static int main_runtime(const struct command *self, int argc, char **argv)
-{
-	struct operands rest = { 0 };
-	struct err err = { 0 };
-	int r = cli_parse(self, argc, argv, NULL, &rest, &err);
-	if (r < 0)
-		return cli_stop(self, r, &err);
-	if (rest.first >= argc)
-		return none();
-	for (size_t i = 0; i < N_SUBS; i++)
-		if (str_eq(argv[rest.first], cli_word(subs[i])))
-			return subs[i]->main(subs[i], argc - rest.first, argv + rest.first);
-	return unknown(argv[rest.first]);
-}
-
 const struct command command_runtime = {
 	.name = "runtime",
 	.usage = "COMMAND ...",
 	.summary = "the environments that analyses run in, and whether they work",
-	.options = &no_options,
+	.options = &cli_no_options,
 	.subs = subs,
 	.n_subs = N_SUBS,
-	.main = main_runtime,
+	.main = cli_main_subs,
 };

@@ -32,6 +32,16 @@ static int check_versions(const struct ledger_versions *v, struct err *err)
 	return 0;
 }
 
+/* A file of its own is made again from the runs; of a server's tables its own words are enough. */
+static int damaged(const struct config *c, int r, struct err *err)
+{
+	bool is_file = !c->ledger_url || str_starts(c->ledger_url, "sqlite:");
+	if (!err || r != -EBADMSG || !is_file)
+		return r;
+	struct err why = *err;
+	return err_set(err, why.kind, why.code, "%s. Remedy: cupel ledger rebuild", why.text);
+}
+
 int ledger_open(const struct config *c, struct ledger **ret, struct err *err)
 {
 	CLEANUP_LEDGER struct ledger *l = NULL;
@@ -42,7 +52,7 @@ int ledger_open(const struct config *c, struct ledger **ret, struct err *err)
 	if (r >= 0)
 		r = v.found == 0 ? schema_migrate(l, err) : check_versions(&v, err);
 	if (r < 0)
-		return r;
+		return damaged(c, r, err);
 	*ret = take_ptr(l);
 	return 0;
 }
@@ -72,7 +82,7 @@ int ledger_open_existing(const struct config *c, struct ledger **ret, struct err
 	if (r >= 0)
 		r = check_versions(&v, err);
 	if (r < 0)
-		return r;
+		return damaged(c, r, err);
 	*ret = take_ptr(l);
 	return 0;
 }

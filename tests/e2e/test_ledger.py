@@ -312,7 +312,7 @@ def test_a_damaged_file_is_set_aside_by_rebuild(kept_sqlite):
         file.seek(4096)
         file.write(os.urandom(20000))
     status, _, err = kept_sqlite.command("ledger", "check")
-    assert status == 125 and err
+    assert status == 125 and "Remedy: cupel ledger rebuild" in err
     next_run = kept_sqlite.run()
     assert next_run.status == 0 and next_run.stderr == ""
     kept_sqlite.quiet()

@@ -187,7 +187,7 @@ def test_a_damaged_file(kept_sqlite):
         file.write(os.urandom(path.stat().st_size - 4096))
     out, err = ask(kept_sqlite)
     assert out == ask(kept_sqlite, "--from-runs")[0] and "one" in out
-    assert "not the ledger" in err
+    assert "not the ledger" in err and "Remedy: cupel ledger rebuild" in err
 
 
 def test_a_database_that_was_made_again_has_all_before_it_is_asked(kept_sqlite):

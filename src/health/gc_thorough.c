@@ -143,7 +143,10 @@ static void collect_mount(struct collecting *c, const char *path)
 	note(c, "working-directory", path, removed.bytes);
 }
 
-/* Its fifth field is the mount point (proc_pid_mountinfo(5)); names that are escaped there are none of ours. */
+#define LOOP_MAJOR "7:" /* Linux's devices.txt */
+
+/* Its third field is the device and its fifth the mount point (proc_pid_mountinfo(5)); names that are escaped there are none of ours. What is no
+ * loop device is not even opened: a file system in somebody's process might never answer. */
 static int collect_mounts(struct collecting *c, struct err *err)
 {
 	CLEANUP_FREE char *text = NULL;
@@ -153,12 +156,15 @@ static int collect_mounts(struct collecting *c, struct err *err)
 	if (!file)
 		return err_errno(err, "read /proc/self/mountinfo");
 	while (getline(&text, &room, file) > 0) {
-		char *rest = text;
+		const char *rest = text;
+		bool is_loop = false;
 		for (int field = 0; rest && field < 4; field++) {
 			rest = strchr(rest, ' ');
 			rest = rest ? rest + 1 : NULL;
+			if (rest && field == 1)
+				is_loop = str_starts(rest, LOOP_MAJOR);
 		}
-		if (rest)
+		if (rest && is_loop)
 			strv_take(&points, xstrndup(rest, strcspn(rest, " ")));
 	}
 	for (size_t i = 0; i < points.n; i++)

@@ -1,7 +1,5 @@
 """The command line as people use it. After each test nothing may be left on the host."""
 
-import os
-
 import cupel as lib
 import ledgers
 import leftovers
@@ -45,13 +43,8 @@ def fresh(callers, request):
 
 @pytest.fixture(scope="session")
 def server():
-    if os.geteuid() != 0:
-        pytest.skip("root: the tests start PostgreSQL as its own user")
-    if not (ledgers.BIN / "postgres").exists():
-        pytest.skip("postgres: PostgreSQL 15 is not installed")
-    made = ledgers.Server()
-    yield made
-    made.close()
+    with ledgers.running() as made:
+        yield made
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

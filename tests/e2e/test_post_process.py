@@ -23,13 +23,8 @@ BY = ["sqlite", "socket", "tcp"]
 
 @pytest.fixture(scope="module")
 def server():
-    if os.geteuid() != 0:
-        pytest.skip("root: the tests start PostgreSQL as its own user")
-    if not (ledgers.BIN / "postgres").exists():
-        pytest.skip("postgres: PostgreSQL 15 is not installed")
-    made = platforms.server()
-    yield made
-    made.close()
+    with ledgers.running(platforms.server) as made:
+        yield made
 
 
 @pytest.fixture

@@ -400,17 +400,6 @@ def test_the_owner_of_a_postgresql_database_runs_nothing_as_whoever_looks(rooted
     assert "other values" in rooted.changes("--deep")["changed", "public.t"]
 
 
-@pytest.fixture(scope="module")
-def server():
-    if os.geteuid() != 0:
-        pytest.skip("root: the tests start PostgreSQL as its own user")
-    if not (ledgers.BIN / "postgres").exists():
-        pytest.skip("postgres: PostgreSQL 15 is not installed")
-    made = ledgers.Server()
-    yield made
-    made.close()
-
-
 def test_a_postgresql_database(rooted, server):
     db = ledgers.PostgresLedger(server)
     sql = lambda text: server.psql(db.name, text)

@@ -95,6 +95,20 @@ class Server:
         shutil.rmtree(self.base)
 
 
+@contextlib.contextmanager
+def running(make=Server):
+    """A server where there can be one; the test is skipped elsewhere."""
+    import pytest  # benchmarks have no need of it
+
+    if os.geteuid() != 0:
+        pytest.skip("root: the tests start PostgreSQL as its own user")
+    if not (BIN / "postgres").exists():
+        pytest.skip("postgres: PostgreSQL 15 is not installed")
+    made = make()
+    yield made
+    made.close()
+
+
 class PostgresLedger:
     """A database of its own on the server."""
 

@@ -95,9 +95,9 @@ def memory_limit_kb(plain):
     return (1 << 20) if SANITIZED else plain
 
 
-def wait_until(condition, limit_s=30 * SLOW):
+def wait_until(condition, limit_s=max(120, 30 * SLOW)):
     """Waits for something no descriptor tells of. True as soon as it holds, False if it never
-    did."""
+    did: a disk that others fill lets a run wait half a minute for its record."""
     end = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > end:

@@ -4,6 +4,7 @@
 
 #include "base/path.h"
 #include "cli/cli.h"
+#include "spec/parameters.h"
 
 static int set_json(void *target, const struct option_row *row, const char *value, struct err *err)
 {
@@ -115,6 +116,12 @@ static int set_pair(void *target, const struct option_row *row, const char *valu
 	return 0;
 }
 
+static int set_param(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	int r = parameters_set(&((struct run_args *)target)->said.parameters, value, err);
+	return r < 0 ? err_wrap(err, "--param") : 0;
+}
+
 static int set_keep(void *target, const struct option_row *row, const char *value, struct err *err)
 {
 	struct analysis *a = &((struct run_args *)target)->said;
@@ -205,6 +212,9 @@ static const struct option_row rows[] = {
 	{ 0, "post-process", "STEP",
 	  "give the outputs to this step of the configuration before they count", set_post_process,
 	  0 },
+	{ 'p', "param", "NAME=VALUE",
+	  "set a parameter, JSON or a text, for $CUPEL_PARAMETERS or a notebook; may be repeated",
+	  set_param, 0 },
 	{ 'e', "env", "K=V", "set a variable; may be repeated", set_pair, 0 },
 	{ 0, "network", "MODE", "none (default: loopback only) or host, if the policy allows it",
 	  set_network, 0 },
@@ -262,6 +272,7 @@ static void lay_over(struct analysis *a, struct analysis *said)
 		pairs_set(&a->env, said->env.v[i].key, said->env.v[i].value);
 	for (size_t i = 0; i < said->labels.n; i++)
 		pairs_set(&a->labels, said->labels.v[i].key, said->labels.v[i].value);
+	parameters_merge(&a->parameters, said->parameters);
 	strv_copy(&a->allow_missing, &said->allow_missing);
 	a->allow_drift |= said->allow_drift;
 	if (said->network_said)

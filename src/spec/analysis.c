@@ -87,6 +87,10 @@ void analysis_release(struct analysis *a)
 	free(a->outputs);
 	pairs_release(&a->env);
 	pairs_release(&a->labels);
+	free(a->parameters);
+	free(a->place.pipeline);
+	free(a->place.step);
+	pairs_release(&a->key.parts);
 	strv_release(&a->allow_missing);
 	*a = (struct analysis){ 0 };
 }

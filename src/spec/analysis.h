@@ -55,6 +55,19 @@ enum keep { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
 extern const char *const keep_names[];    /* never, failed, always */
 extern const char *const network_names[]; /* none, host */
 
+/* A step of a pipeline, and which attempt at it. */
+struct analysis_place {
+	char *pipeline; /* owned or NULL: it stands alone */
+	char *step;     /* owned; "align" or "align[s1]" */
+	unsigned attempt;
+};
+
+/* What its result depends on: a digest over named parts, each with its own. */
+struct analysis_key {
+	char sha256[HASH_HEX]; /* "": none was made */
+	struct pairs parts;    /* "input data/x" -> SHA-256 in hex */
+};
+
 struct analysis {
 	char *file;           /* owned; the analysis file as given, NULL when from options */
 	char *id;             /* owned; NULL: to be generated */
@@ -81,6 +94,7 @@ struct analysis {
 	struct output *outputs;    /* owned; none said: all below out/, see analysis_complete */
 	size_t n_outputs;
 	struct pairs env;
+	char *parameters; /* owned or NULL; see parameters.h */
 	struct pairs labels;
 	struct limits limits; /* as said here only */
 	enum network network;
@@ -91,6 +105,8 @@ struct analysis {
 	struct strv allow_missing; /* layer names */
 	bool allow_drift;          /* run even in a runtime that is degraded or broken */
 	char *rerun_of; /* owned or NULL; the id of the run whose record this was read from */
+	struct analysis_place place; /* in a pipeline */
+	struct analysis_key key;
 };
 
 void analysis_release(struct analysis *a);

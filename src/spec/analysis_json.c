@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "spec/parameters.h"
 #include "spec/spec_json.h"
 
 struct reading {
@@ -114,6 +115,15 @@ static int take_env(struct reading *r, const json_t *value)
 	return take_pairs(r, value, "env", &r->a->env);
 }
 
+static int take_parameters(struct reading *r, const json_t *value)
+{
+	if (!json_is_object(value))
+		return mistyped(r, "parameters");
+	free(r->a->parameters);
+	r->a->parameters = parameters_text(value);
+	return 0;
+}
+
 static int take_labels(struct reading *r, const json_t *value)
 {
 	return take_pairs(r, value, "labels", &r->a->labels);
@@ -174,6 +184,10 @@ static int take_outputs(struct reading *r, const json_t *value)
 		analysis_add_output(r->a, path,
 				    json_string_value(json_object_get(item, "media_type")),
 				    json_is_true(json_object_get(item, "required")));
+		const char *check = json_string_value(json_object_get(item, "check"));
+		for (int word = OUTPUT_CHECK_AUTO; check && word <= OUTPUT_CHECK_REQUIRE; word++)
+			if (str_eq(check, output_check_names[word]))
+				r->a->outputs[r->a->n_outputs - 1].check = word;
 	}
 	return json_is_array(value) ? 0 : mistyped(r, "outputs");
 }
@@ -250,6 +264,7 @@ static const struct key keys[] = {
 	{ "command", take_command },
 	{ "allow_missing", take_allow_missing },
 	{ "env", take_env },
+	{ "parameters", take_parameters },
 	{ "labels", take_labels },
 	{ "inputs", take_inputs },
 	{ "outputs", take_outputs },
@@ -265,6 +280,8 @@ static const struct key keys[] = {
 	{ "file", NULL },
 	{ "work_dir", NULL },
 	{ "rerun_of", NULL },
+	{ "pipeline", NULL }, /* run again, it stands alone */
+	{ "key", NULL },
 	{ "code_contents", NULL }, /* contents are compared by who runs it again */
 };
 

@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "spec/analysis_reading.h"
 #include "spec/id.h"
+#include "spec/parameters.h"
 #include "spec/show.h"
 
 static int read_id(const struct document *d, const struct node *n, void *target, struct err *err)
@@ -150,6 +151,12 @@ static int read_command(const struct document *d, const struct node *n, void *ta
 	return 0;
 }
 
+static int read_parameters(const struct document *d, const struct node *n, void *target,
+			   struct err *err)
+{
+	return parameters_read(d, n, &((struct reading *)target)->analysis.parameters, err);
+}
+
 static int read_limits(const struct document *d, const struct node *n, void *target,
 		       struct err *err)
 {
@@ -225,6 +232,7 @@ static const struct key_row analysis_rows[] = {
 	{ "outputs", reading_outputs },
 	{ "post_process", read_post_process },
 	{ "env", reading_env },
+	{ "parameters", read_parameters },
 	{ "limits", read_limits },
 	{ "network", read_network },
 	{ "profile", read_profile },

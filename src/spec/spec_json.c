@@ -1,5 +1,7 @@
 #include "spec/spec_json.h"
 
+#include "spec/parameters.h"
+
 json_t *strv_json(const struct strv *list)
 {
 	json_t *array = json_array();
@@ -101,7 +103,18 @@ json_t *analysis_json(const struct analysis *a)
 	set_text(o, "post_process", a->post_process);
 	json_object_set_new(o, "outputs", outputs_json(a));
 	json_object_set_new(o, "env", pairs_json(&a->env));
+	if (a->parameters)
+		json_object_set_new(o, "parameters", parameters_json(a->parameters));
 	json_object_set_new(o, "labels", pairs_json(&a->labels));
+	if (a->place.pipeline)
+		json_object_set_new(o, "pipeline",
+				    json_pack("{s:o,s:o,s:i}", "id", json_text(a->place.pipeline),
+					      "step", json_text(a->place.step), "attempt",
+					      (int)a->place.attempt));
+	if (a->key.sha256[0])
+		json_object_set_new(o, "key",
+				    json_pack("{s:s,s:o}", "sha256", a->key.sha256, "parts",
+					      pairs_json(&a->key.parts)));
 	json_object_set_new(o, "network",
 			    json_string(a->network == NETWORK_HOST ? "host" : "none"));
 	json_object_set_new(o, "keep", json_string(keeps[a->keep]));

@@ -166,3 +166,14 @@ int key_runtime_part(struct key_maker *m, const struct analysis *a, const char *
 	*ret_name = known->name;
 	return 0;
 }
+
+int key_runtime_now(const struct config *config, const char *name, char ret_hex[HASH_HEX],
+		    struct err *err)
+{
+	CLEANUP_KEY_MAKER struct key_maker *m = NULL;
+	const struct analysis any = { .allow_drift = true };
+	int r = key_maker_new(config, NULL, &m, err);
+	if (r >= 0)
+		r = look(m, &any, name, ret_hex, err);
+	return r < 0 ? r : 0;
+}

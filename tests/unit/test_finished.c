@@ -57,7 +57,7 @@ static json_t *file_json(const char *path, const char *text)
 }
 
 /* As the run has it in its record: one input, whose digest is in the key. */
-static json_t *analysis_of(const char *key, const char *content)
+static json_t *analysis_of(const struct world *w, const char *key, const char *content)
 {
 	CLEANUP_ANALYSIS struct analysis a = { 0 };
 	struct input input = { .path = xstrdup("/in/reads"),
@@ -77,7 +77,11 @@ static json_t *analysis_of(const char *key, const char *content)
 	analysis_add_input(&a, &input);
 	memcpy(a.key.sha256, key, HASH_HEX);
 	pairs_set(&a.key.parts, name, part);
-	return analysis_json(&a);
+	assert_int_equal(key_runtime_now(&w->config, "sc", part, NULL), 0);
+	pairs_set(&a.key.parts, "runtime sc", part);
+	json_t *o = analysis_json(&a);
+	json_object_set_new(o, "runtime", json_pack("{s:s}", "name", "sc"));
+	return o;
 }
 
 static json_t *manifest_of(int n, ...)
@@ -101,13 +105,17 @@ static int set_up(void **state)
 		return -1;
 	w = (struct world){ .place = *(struct place *)place };
 	w.config.home = xstrdup(w.place.path);
+	strv_take(&w.config.runtime_dirs, path_join(w.place.path, "runtimes.d"));
+	put(&w, "runtimes.d/sc.yaml", "name: sc\nversion: 1\nkind: conda\nprefix: ../prefix\n");
+	put(&w, "prefix/conda-meta/a-1-0.json",
+	    "{\"name\": \"a\", \"version\": \"1\", \"build\": \"0\"}");
 	put(&w, "cache/none", "");
 	put(&w, "runs/r1/outputs/out/x", "result\n");
 	put(&w, "runs/r1/outputs/out/deep/y", "");
 	put(&w, "runs/r1/outputs/" ODD, "odd\n");
 	put_json(&w, "runs/r1/outputs.json",
 		 manifest_of(3, ODD, "odd\n", "out/deep/y", "", "out/x", "result\n"));
-	put_json(&w, "runs/r1/analysis.json", analysis_of(KEY, "ACGT"));
+	put_json(&w, "runs/r1/analysis.json", analysis_of(&w, KEY, "ACGT"));
 	put_json(&w, "runs/r1/verdict.json", json_pack("{s:s}", "cause", "ok"));
 	*state = &w;
 	return 0;
@@ -216,11 +224,11 @@ static void assert_refused(struct world *w, const char *words)
 static void only_what_stands_for_the_key_is_put(void **state)
 {
 	struct world *w = *state;
-	put_json(w, "runs/r1/analysis.json", analysis_of(OTHER, "ACGT"));
+	put_json(w, "runs/r1/analysis.json", analysis_of(w, OTHER, "ACGT"));
 	assert_refused(w, "another key");
-	put_json(w, "runs/r1/analysis.json", analysis_of(KEY, "ACGA"));
+	put_json(w, "runs/r1/analysis.json", analysis_of(w, KEY, "ACGA"));
 	assert_refused(w, "an input is not what the key was made from");
-	put_json(w, "runs/r1/analysis.json", analysis_of(KEY, "ACGT"));
+	put_json(w, "runs/r1/analysis.json", analysis_of(w, KEY, "ACGT"));
 	put_json(w, "runs/r1/verdict.json", json_pack("{s:s}", "cause", "exit"));
 	assert_refused(w, "not ok");
 	assert_int_equal(unlinkat(w->place.fd, "runs/r1/verdict.json", 0), 0);
@@ -230,10 +238,14 @@ static void only_what_stands_for_the_key_is_put(void **state)
 	assert_refused(w, "partial");
 	assert_int_equal(unlinkat(w->place.fd, "runs/r1/outputs.json", 0), 0);
 	assert_refused(w, "nothing was collected");
+	put_json(w, "runs/r1/outputs.json", manifest_of(1, "out/x", "result\n"));
+	put(w, "runtimes.d/sc.yaml",
+	    "name: sc\nversion: 1\nkind: conda\nprefix: ../prefix\nenv: {A: b}\n");
+	assert_refused(w, "its runtime is not what the key was made from");
+	put(w, "runtimes.d/sc.yaml", "name: sc\nversion: 1\nkind: conda\nprefix: ../prefix\n");
 	assert_int_equal(finished_put(&w->config, KEY, "r2", &w->err), -EINVAL);
 	assert_int_equal(finished_put(&w->config, KEY, "../r1", &w->err), -EINVAL);
 	assert_int_equal(finished_put(&w->config, "../../../../x", "r1", &w->err), -EINVAL);
-	put_json(w, "runs/r1/outputs.json", manifest_of(1, "out/x", "result\n"));
 	assert_int_equal(finished_put(&w->config, KEY, "r1", &w->err), 0); /* the control */
 }
 

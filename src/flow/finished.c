@@ -133,7 +133,9 @@ static int outputs_json(int run_fd, const char *run_id, json_t **ret, struct err
 		return unfit(run_id, "its outputs are partial", err);
 	*ret = json_array();
 	json_array_foreach(json_object_get(manifest, "files"), i, file)
+	{
 		json_array_append_new(*ret, output_json(file));
+	}
 	return 0;
 }
 

@@ -327,7 +327,8 @@ static int by_name(const void *left, const void *right)
 /* Names that look alike are told apart, in the order of their digests. */
 static void settle_names(struct pairs *parts)
 {
-	qsort(parts->v, parts->n, sizeof *parts->v, by_name);
+	if (parts->n)
+		qsort(parts->v, parts->n, sizeof *parts->v, by_name);
 	for (size_t i = 0, same = 1; i + 1 < parts->n; i++) {
 		same = str_eq(parts->v[i + 1].key, parts->v[i + 1 - same].key) ? same + 1 : 1;
 		if (same == 1)

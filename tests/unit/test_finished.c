@@ -106,9 +106,8 @@ static int set_up(void **state)
 	w = (struct world){ .place = *(struct place *)place };
 	w.config.home = xstrdup(w.place.path);
 	strv_take(&w.config.runtime_dirs, path_join(w.place.path, "runtimes.d"));
-	put(&w, "runtimes.d/sc.yaml", "name: sc\nversion: 1\nkind: conda\nprefix: ../prefix\n");
-	put(&w, "prefix/conda-meta/a-1-0.json",
-	    "{\"name\": \"a\", \"version\": \"1\", \"build\": \"0\"}");
+	put(&w, "runtimes.d/sc.yaml", "name: sc\nversion: 1\nkind: rootfs\nroot: ../tree\n");
+	put(&w, "tree/usr/lib/os-release", "NAME=x\n");
 	put(&w, "cache/none", "");
 	put(&w, "runs/r1/outputs/out/x", "result\n");
 	put(&w, "runs/r1/outputs/out/deep/y", "");
@@ -240,9 +239,9 @@ static void only_what_stands_for_the_key_is_put(void **state)
 	assert_refused(w, "nothing was collected");
 	put_json(w, "runs/r1/outputs.json", manifest_of(1, "out/x", "result\n"));
 	put(w, "runtimes.d/sc.yaml",
-	    "name: sc\nversion: 1\nkind: conda\nprefix: ../prefix\nenv: {A: b}\n");
+	    "name: sc\nversion: 1\nkind: rootfs\nroot: ../tree\nenv: {A: b}\n");
 	assert_refused(w, "its runtime is not what the key was made from");
-	put(w, "runtimes.d/sc.yaml", "name: sc\nversion: 1\nkind: conda\nprefix: ../prefix\n");
+	put(w, "runtimes.d/sc.yaml", "name: sc\nversion: 1\nkind: rootfs\nroot: ../tree\n");
 	assert_int_equal(finished_put(&w->config, KEY, "r2", &w->err), -EINVAL);
 	assert_int_equal(finished_put(&w->config, KEY, "../r1", &w->err), -EINVAL);
 	assert_int_equal(finished_put(&w->config, "../../../../x", "r1", &w->err), -EINVAL);

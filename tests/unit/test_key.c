@@ -16,6 +16,23 @@ struct world {
 
 #define ENTRY "name: sc\nversion: 1\nkind: conda\nprefix: ../prefix\ninterpreters: {.py: python}\n"
 
+/* What the host has is read once for all tests, and is then there as if each home had read it. */
+static void know_host(const struct world *w)
+{
+	static char *text;
+	CLEANUP_FREE char *path = xasprintf("%s/runtimes/" CONTENT_HOST, w->home);
+	char hex[HASH_HEX], tag[HASH_TAG];
+	hash_tag("", tag);
+	CLEANUP_FREE char *name = xasprintf("content-%s.json", tag);
+	CLEANUP_FREE char *file = path_join(path, name);
+	if (text) {
+		put(path, name, text);
+		return;
+	}
+	assert_int_equal(host_content(&w->config, NULL, hex, NULL), 0);
+	assert_int_equal(fs_read_capped(AT_FDCWD, file, 65536, &text, NULL, NULL), 0);
+}
+
 static int set_up(void **state)
 {
 	static struct world w;
@@ -33,6 +50,7 @@ static int set_up(void **state)
 	(void)unsetenv("CUPEL_TEST_PASSED");
 	if (mkdirat(w.place.fd, "home", 0711) < 0 || mkdirat(w.place.fd, "home/cache", 0700) < 0)
 		return -1;
+	know_host(&w);
 	make_conda(w.prefix);
 	if (fchmodat(w.place.fd, "prefix/bin/python", 0755, 0) < 0) /* or `base` would be chosen */
 		return -1;
@@ -538,14 +556,19 @@ static void a_broken_runtime_is_named(void **state)
 }
 
 /* Content remembered: how often it was read is seen by what is in the file beside the state. */
-static char *content_file(const struct world *w)
+static char *content_of(const struct world *w, const char *name)
 {
-	CLEANUP_FREE char *directory = path_join(w->home, "runtimes/sc");
+	CLEANUP_FREE char *directory = xasprintf("%s/runtimes/%s", w->home, name);
 	CLEANUP_DIR DIR *dir = opendir(directory);
 	for (const struct dirent *d; dir && (d = readdir(dir));)
 		if (str_starts(d->d_name, "content-"))
 			return path_join(directory, d->d_name);
 	return NULL;
+}
+
+static char *content_file(const struct world *w)
+{
+	return content_of(w, "sc");
 }
 
 static char *content_text(const struct world *w, const char *key)
@@ -625,6 +648,20 @@ static void a_file_that_no_package_has_counts_after_a_look(void **state)
 	assert_string_not_equal(forged, later);
 }
 
+/* A conda prefix has no C library and no sort of its own. */
+static void what_the_host_has_counts(void **state)
+{
+	const struct world *w = *state;
+	CLEANUP_FREE char *first = runtime_value(w);
+	CLEANUP_FREE char *path = content_of(w, CONTENT_HOST);
+	CLEANUP_JSON json_t *o = NULL;
+	assert_int_equal(json_read_file(AT_FDCWD, path, 65536, &o, NULL), 0);
+	json_object_set(o, "content", json_object_get(o, "stat"));
+	assert_int_equal(json_write_file(AT_FDCWD, path, o, NULL), 0);
+	CLEANUP_FREE char *second = runtime_value(w);
+	assert_string_not_equal(first, second);
+}
+
 static void a_torn_or_foreign_file_is_none(void **state)
 {
 	static const char *const texts[] = { "", "{", "{}", "[]",
@@ -660,6 +697,7 @@ int main(void)
 		TEST(a_broken_runtime_is_named),
 		TEST(content_is_remembered),
 		TEST(a_file_that_no_package_has_counts_after_a_look),
+		TEST(what_the_host_has_counts),
 		TEST(a_torn_or_foreign_file_is_none),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

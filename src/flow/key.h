@@ -27,7 +27,7 @@ static inline void key_maker_freep(struct key_maker **m)
 }
 #define CLEANUP_KEY_MAKER CLEANUP(key_maker_freep)
 
-/* Fills a->key, a->inputs[].contents and a->code_contents. `a` was not resolved, but has absolute paths and passed analysis_check.
+/* Fills a->key, a->inputs[].contents and a->code_contents; a path that ends in a link becomes the real one. `a` was not resolved, but has absolute paths and passed analysis_check.
  * -ENOTSUP, with the reason: there can be no key, so that it is to be run each time. -ESTALE: the runtime is not fit, and a run would be
  * refused. a->key is none on any failure. */
 int key_make(struct key_maker *m, struct analysis *a, struct err *err);

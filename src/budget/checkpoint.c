@@ -288,10 +288,24 @@ static int open_image(struct checkpoint *c, const struct checkpoint_request *q, 
 	return r;
 }
 
+/* Its owner is the analysis, and may have taken all rights from it: given back by a descriptor, which leads nowhere else. */
+static int open_own(int dir_fd, const char *name)
+{
+	char link[48];
+	int fd = fs_open_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
+	CLEANUP_FD int path_fd =
+		fd == -EACCES ? fs_open_beneath(dir_fd, name, O_PATH | O_DIRECTORY, 0) : -1;
+	if (path_fd < 0)
+		return fd;
+	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", path_fd);
+	return chmod(link, 0700) < 0 ? -errno
+				     : fs_open_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
+}
+
 static int open_files(struct checkpoint *c, struct err *err)
 {
 	c->found = mkdirat(c->dir_fd, CHECKPOINT_FILES, 0700) < 0 && errno == EEXIST;
-	c->root_fd = fs_open_beneath(c->dir_fd, CHECKPOINT_FILES, O_RDONLY | O_DIRECTORY, 0);
+	c->root_fd = open_own(c->dir_fd, CHECKPOINT_FILES);
 	if (c->root_fd < 0 || (!c->found && (fsync(c->dir_fd) < 0 || fsync(c->all_fd) < 0)))
 		return err_set(err, ERR_HOST, c->root_fd < 0 ? -c->root_fd : errno,
 			       "open %s/" CHECKPOINT_FILES, c->path);

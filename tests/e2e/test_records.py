@@ -177,6 +177,7 @@ def test_gc_finds_nothing_after_orderly_runs(cupel, done):
         "lost": 0,
         "cleared": 0,
         "alive": 0,
+        "checkpoints": {"kept": 0, "bytes": 0},
         "failed": 0,
         "pruned": 0,
         "pruned_bytes": 0,

@@ -158,8 +158,9 @@ static int open_disk(struct checkpoint *c, struct err *err)
 	if (fd == -ENOENT)
 		return fd;
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_set(err, ERR_HOST, fd < 0 ? -fd : errno, "open %s/" CHECKPOINT_DISK,
-			       c->path);
+		return err_set(err, ERR_HOST, fd < 0 ? -fd : errno,
+			       "open %s/" CHECKPOINT_DISK ": %s", c->path,
+			       strerrordesc_np(fd < 0 ? -fd : errno));
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) ||
 	    st.st_nlink != 1)
 		return err_set(err, ERR_HOST, EPERM,
@@ -304,11 +305,14 @@ static int open_own(int dir_fd, const char *name)
 
 static int open_files(struct checkpoint *c, struct err *err)
 {
-	c->found = mkdirat(c->dir_fd, CHECKPOINT_FILES, 0700) < 0 && errno == EEXIST;
+	c->found = mkdirat(c->dir_fd, CHECKPOINT_FILES, 0700) < 0;
+	if (c->found && errno != EEXIST)
+		return err_errno(err, "make %s/" CHECKPOINT_FILES, c->path);
 	c->root_fd = open_own(c->dir_fd, CHECKPOINT_FILES);
 	if (c->root_fd < 0 || (!c->found && (fsync(c->dir_fd) < 0 || fsync(c->all_fd) < 0)))
 		return err_set(err, ERR_HOST, c->root_fd < 0 ? -c->root_fd : errno,
-			       "open %s/" CHECKPOINT_FILES, c->path);
+			       "open %s/" CHECKPOINT_FILES ": %s", c->path,
+			       strerrordesc_np(c->root_fd < 0 ? -c->root_fd : errno));
 	FAULT_PHASE("checkpoint-files-made");
 	return 0;
 }
@@ -323,15 +327,15 @@ static int drop_old(struct checkpoint *c, const char *name, struct err *err)
 	return r < 0 ? r : fs_remove_tree(c->dir_fd, old, NULL, err);
 }
 
+int checkpoint_empty(struct checkpoint *c, struct err *err)
+{
+	int r = drop_old(c, CHECKPOINT_DISK, err);
+	return r < 0 ? r : drop_old(c, CHECKPOINT_FILES, err);
+}
+
 int checkpoint_open(struct checkpoint *c, const struct checkpoint_request *q, struct err *err)
 {
-	int r = 0;
-	if (q->fresh)
-		r = drop_old(c, CHECKPOINT_DISK, err);
-	if (q->fresh && r >= 0)
-		r = drop_old(c, CHECKPOINT_FILES, err);
-	if (r >= 0)
-		r = q->image ? open_image(c, q, err) : open_files(c, err);
+	int r = q->image ? open_image(c, q, err) : open_files(c, err);
 	if (r < 0)
 		return r;
 	c->mounted = q->image;

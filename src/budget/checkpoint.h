@@ -49,12 +49,14 @@ int checkpoint_take(const char *home, const char *key, struct checkpoint *ret, s
 /* From here on the run `id` is the last one that had it. */
 int checkpoint_sign(struct checkpoint *c, const char *id, struct err *err);
 
+/* What an earlier run left is dropped. */
+int checkpoint_empty(struct checkpoint *c, struct err *err);
+
 struct checkpoint_request {
 	uint64_t limit_bytes, limit_inodes;
 	uid_t uid; /* whose it becomes, with all that is in it */
 	gid_t gid;
 	bool image; /* or a plain directory */
-	bool fresh; /* what an earlier run left is dropped first */
 };
 /* The directory itself, in c->root_fd. An image that the kernel refuses is set aside, and a new one made; c->note says so. */
 int checkpoint_open(struct checkpoint *c, const struct checkpoint_request *q, struct err *err);

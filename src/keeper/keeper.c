@@ -37,10 +37,7 @@ static int claim(struct keeper_state *s, struct err *err)
 	struct record_traces traces = { .work_dir = q->plan->work_dir,
 					.cgroup_parent = q->config->cgroup_parent };
 	s->accepted_real_ns = clock_real_ns();
-	int r = q->analysis->checkpoint
-			? checkpoint_take(q->config->home, q->analysis->checkpoint_key,
-					  &k->checkpoint, err)
-			: 0;
+	int r = keeper_take_checkpoint(s, err);
 	if (r >= 0)
 		r = record_claim(q->config->home, q->id, &traces, &k->record, err);
 	if (r >= 0 && q->analysis->checkpoint) /* an id that is refused never had it */

@@ -10,7 +10,6 @@
 #include "runtime/rootfs.h"
 
 #define FIRST_SAMPLE_NS (20 * NS_PER_MS)
-#define VERDICT_MAX     (1 << 20)
 
 static int take_user(struct keeper_state *s, struct err *err)
 {
@@ -112,35 +111,6 @@ static int make_scratch(struct keeper_state *s, struct err *err)
 	return r;
 }
 
-/* A run that succeeded has no more use for what it saved, but may have died before it could drop it. */
-static bool has_succeeded(const struct keeper_state *s, const char *id)
-{
-	CLEANUP_FREE char *path = xasprintf("runs/%s", id);
-	CLEANUP_JSON json_t *verdict = NULL;
-	CLEANUP_FD int fd =
-		id[0] ? fs_open_beneath(s->k.record.home_fd, path, O_RDONLY | O_DIRECTORY, 0) : -1;
-	if (fd < 0 || json_read_file(fd, "verdict.json", VERDICT_MAX, &verdict, NULL) < 0)
-		return false;
-	return str_eq(json_string_value(json_object_get(verdict, "cause")), cause_name(CAUSE_OK));
-}
-
-static int open_checkpoint(struct keeper_state *s, struct err *err)
-{
-	struct keeping *k = &s->k;
-	struct checkpoint_request request = {
-		.limit_bytes = k->q->plan->limits.at[LIMIT_DISK].value,
-		.limit_inodes = k->q->plan->limits.at[LIMIT_INODES].value,
-		.uid = s->uid,
-		.gid = s->gid,
-		.image = k->scratch.mounted,
-		.fresh = has_succeeded(s, k->checkpoint.last),
-	};
-	int r = checkpoint_open(&k->checkpoint, &request, err);
-	if (r >= 0)
-		k->scratch.beside_fd = k->checkpoint.root_fd;
-	return r;
-}
-
 static int make_budget(struct keeper_state *s, struct err *err)
 {
 	const struct keeper_request *q = s->k.q;
@@ -190,7 +160,7 @@ static void scratch_task(void *data)
 	struct keeper_state *s = data;
 	s->scratch_result = make_scratch(s, &s->scratch_err);
 	if (s->scratch_result >= 0 && s->k.checkpoint.path)
-		s->scratch_result = open_checkpoint(s, &s->scratch_err);
+		s->scratch_result = keeper_open_checkpoint(s, &s->scratch_err);
 }
 
 static int begin_box(struct keeper_state *s, struct err *err)
@@ -250,15 +220,6 @@ static int request_synced(struct keeper_state *s, struct err *err)
 	return s->sync_result;
 }
 
-/* Its mount is the box's from here on: a mount that is attached nowhere can't be copied, and need not be. */
-static int hand_checkpoint(struct keeping *k, struct err *err)
-{
-	struct checkpoint *c = &k->checkpoint;
-	int r = launch_checkpoint(&k->box, c->root_fd, c->mount_fd, err);
-	cleanup_fd(&c->mount_fd);
-	return r;
-}
-
 static int finish_box(struct keeper_state *s, struct err *err)
 {
 	struct keeping *k = &s->k;
@@ -274,7 +235,7 @@ static int finish_box(struct keeper_state *s, struct err *err)
 		r = launch_work(&k->box, k->scratch.dir_fd, mount_fd, err);
 	cleanup_fd(&mount_fd);
 	if (r >= 0 && k->checkpoint.path)
-		r = hand_checkpoint(k, err);
+		r = keeper_hand_checkpoint(s, err);
 	FAULT_PHASE("work-handed-over");
 	if (r >= 0)
 		r = open_logs(s, err);

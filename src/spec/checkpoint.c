@@ -45,6 +45,9 @@ int checkpoint_check(const struct analysis *a, struct err *err)
 		return err_caller(err,
 				  "checkpoint_exit_code without a checkpoint; name the directory "
 				  "that survives: checkpoint: DIRECTORY");
+	if (a->checkpoint_exit_code < 0 || a->checkpoint_exit_code > EXIT_CODE_MAX)
+		return err_caller(err, "checkpoint_exit_code: %d is not a status from 1 to %d",
+				  a->checkpoint_exit_code, EXIT_CODE_MAX);
 	if (!a->checkpoint)
 		return 0;
 	size_t length = strlen(a->checkpoint);

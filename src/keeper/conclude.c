@@ -151,7 +151,8 @@ void keeper_keep(struct keeper_state *s)
 	struct err err = { 0 };
 	uint64_t files = 0;
 	verdict_decide(&k->ending, &v);
-	if (k->q->keep == KEEP_NEVER || (k->q->keep == KEEP_FAILED && v.cause == CAUSE_OK))
+	if (k->q->keep == KEEP_NEVER ||
+	    (k->q->keep == KEEP_FAILED && (v.cause == CAUSE_OK || v.cause == CAUSE_CHECKPOINTED)))
 		return;
 	int dir_fd = k->record.dir_fd;
 	int r = mkdirat(dir_fd, KEEP_TEMP, 0700) < 0 ? err_errno(&err, "make work/") : 0;
@@ -182,6 +183,9 @@ static void clean(void *data)
 {
 	struct cleaning *c = data;
 	struct keeping *k = c->k;
+	k->scratch.beside_fd = -1;
+	if (k->checkpoint.path && checkpoint_close(&k->checkpoint) < 0)
+		k->ending.checkpoint_damaged = true;
 	if (k->has_scratch)
 		c->scratch_result = scratch_remove(&k->scratch, &c->removed, &c->scratch_err);
 	FAULT_PHASE("scratch-removed");

@@ -55,6 +55,24 @@ static json_t *disk_json(const struct scratch *s)
 	return o;
 }
 
+static json_t *checkpoint_json(const struct keeping *k)
+{
+	struct statfs st = { 0 };
+	const struct checkpoint *c = &k->checkpoint;
+	json_t *o = json_pack("{s:o,s:o,s:s,s:s,s:b,s:o,s:o}", "path",
+			      json_text(k->q->plan->checkpoint), "host", json_text(c->path), "key",
+			      c->key, "mechanism", c->mounted ? "image" : "watched", "found",
+			      c->found, "of_run", c->last[0] ? json_string(c->last) : json_null(),
+			      "note", c->note[0] ? json_text(c->note) : json_null());
+	if (c->mounted && fstatfs(c->root_fd, &st) == 0) {
+		json_object_set_new(o, "kernel_bytes",
+				    json_u64(st.f_blocks * (uint64_t)st.f_bsize));
+		json_object_set_new(o, "kernel_free_bytes",
+				    json_u64(st.f_bavail * (uint64_t)st.f_bsize));
+	}
+	return o;
+}
+
 json_t *describe_receipt(struct keeping *k)
 {
 	char missing[128];
@@ -63,6 +81,8 @@ json_t *describe_receipt(struct keeping *k)
 	json_object_set_new(o, "runtime", chosen_summary_json(k->q->chosen, k->q->runtime));
 	json_object_set_new(o, "budget", budget_json(k));
 	json_object_set_new(o, "disk", disk_json(&k->scratch));
+	if (k->checkpoint.path)
+		json_object_set_new(o, "checkpoint", checkpoint_json(k));
 	json_object_set_new(o, "missing_layers", json_string(missing));
 	return o;
 }

@@ -29,6 +29,12 @@ struct keeper_state {
 /* prepare.c: everything up to the go. A failure is the host's, and is recorded as `setup`. */
 int keeper_prepare(struct keeper_state *s, struct err *err);
 
+/* checkpoint.c: locked before anything is recorded, -EBUSY (caller) if another run has it; opened when the working directory is there;
+ * handed to the box after that. */
+int keeper_take_checkpoint(struct keeper_state *s, struct err *err);
+int keeper_open_checkpoint(struct keeper_state *s, struct err *err);
+int keeper_hand_checkpoint(struct keeper_state *s, struct err *err);
+
 /* conclude.c: when nothing of the box is alive any more, in this order. */
 void keeper_read_end(struct keeper_state *s);
 void keeper_collect(struct keeper_state *s);

@@ -163,6 +163,9 @@ static void add_action(struct crate *c)
 		crate_set(c->action, "description", notes);
 	set_time(c->action, "startTime", dossier_began(d));
 	set_time(c->action, "endTime", dossier_ended(d));
+	/* Neither done nor failed: it is to be run again. */
+	if (str_eq(dossier_text(d->verdict, "cause"), "checkpointed"))
+		return;
 	json_object_set_new(c->action, "actionStatus",
 			    json_string(is_ok ? "http://schema.org/CompletedActionStatus"
 					      : "http://schema.org/FailedActionStatus"));

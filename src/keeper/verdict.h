@@ -49,6 +49,8 @@ enum stop {
 };
 const char *stop_name(enum stop stop);
 
+struct notebook_end; /* notebook.h */
+
 /* How the step ended that the outputs were given to. */
 struct step_end {
 	const char *step;     /* its name */
@@ -89,6 +91,7 @@ struct ending {
 	const char
 		*input_changed; /* path or NULL: what was shown is not what it was at the start */
 	const struct step_end *after; /* NULL: there was none, or it did not come to it */
+	const struct notebook_end *notebook; /* NULL: it was none, or nothing is known */
 	struct limits limits;
 	const char *program; /* argv[0] */
 	const char *

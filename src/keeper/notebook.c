@@ -75,7 +75,7 @@ void notebook_end_words(const struct notebook_end *n, const struct verdict *v, c
 		(void)snprintf(ret, room, "%s: %s%s ",
 			       n->done ? "After the last cell" : "The notebook was not run",
 			       n->error, dot);
-	else if (str_starts(n->error, "the kernel "))
+	else if (str_starts(n->error, "the "))
 		(void)snprintf(ret, room, "A%s %s%s ", place + 1, n->error, dot);
 	else
 		(void)snprintf(ret, room, "Cell %u of %u raised %s%s ", n->cell, n->cells, n->error,

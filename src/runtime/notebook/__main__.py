@@ -15,6 +15,7 @@ import pathlib
 import signal
 import sys
 import tempfile
+import traceback
 from typing import NoReturn
 
 from cupel_book import ERROR_MAX, Book, Failure, Progress, log, read, write_html
@@ -63,9 +64,14 @@ def main() -> NoReturn:
     progress = Progress(pathlib.Path(os.environ["CUPEL_WORK_DIR"], ".notebook.json"))
     try:
         execute(pathlib.Path(sys.argv[1]), progress)
-    except (Failure, OSError) as error:
+    except Failure as error:
         progress.say(error=str(error))
         log(f"notebook: {'cell ' + str(progress.now['cell']) + ': ' if progress.now['cell'] else ''}{error}")
+        leave(1)
+    except Exception as error:
+        why = f"the notebook could not be written: {error}" if isinstance(error, OSError) else f"the driver failed: {type(error).__name__}: {error}"
+        progress.say(error=why)
+        log(traceback.format_exc() + f"notebook: {why}")
         leave(1)
     leave(0)
 

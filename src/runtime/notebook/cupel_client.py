@@ -10,7 +10,6 @@ from cupel_book import Failure, log
 
 KEPT_MAX = 64 << 20  # characters of output in the notebook; the log has all, up to its own limit
 OUTPUTS_MAX = 5000  # of one cell
-START_S = 60  # a kernel that lives but does not answer
 
 
 def make_client(book: Any, directory: str, kernel: str) -> Any:
@@ -60,7 +59,7 @@ def make_client(book: Any, directory: str, kernel: str) -> Any:
 
     # Sockets with names instead of ports: neither a network nor luck is needed. Their paths must be short.
     manager = {"transport": "ipc", "ip": f"{directory}/s", "connection_file": f"{directory}/kernel.json"}
-    return Client(book, kernel_name=kernel, startup_timeout=START_S, iopub_timeout=20, timeout=None, config=Config({"KernelManager": manager}))
+    return Client(book, kernel_name=kernel, iopub_timeout=120, timeout=None, config=Config({"KernelManager": manager}))
 
 
 def choose_kernel(book: Any) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from typing import Any, Iterator
 from cupel_book import ERROR_MAX, Book, Failure, Progress, log, tags
 
 SAVE_EVERY_S = 5.0
+START_S = 60  # for a kernel that lives but does not answer
 WARNINGS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 
@@ -66,8 +67,11 @@ class Run:
                 loop.add_reader(end, self.pass_on, end, name)
             for _, end in ends:
                 os.close(end)
-            manager.context.rcvhwm = 0  # results wait in memory, which is limited, rather than get lost
-            await client.async_start_new_kernel_client()
+            client.kc = manager.client()
+            client.kc.context.rcvhwm = 0  # results wait in memory, which is limited, rather than get lost
+            await settle(client.kc.start_channels())
+            await settle(client.kc.wait_for_ready(timeout=START_S))
+            client.kc.allow_stdin = False
         except (RuntimeError, OSError) as error:
             await asyncio.sleep(0)
             self.drain()
@@ -113,6 +117,7 @@ class Run:
 
     @contextlib.contextmanager
     def cell_status(self, number: int, cell: Any) -> Iterator[dict[str, Any]]:
+        from nbformat.v4 import new_output
         state, began = cell.metadata["cupel"], time.monotonic()
         state.update(status="running", started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
         self.at, self.client.left_out, self.client.clear_before_next_output = number, 0, False
@@ -126,7 +131,7 @@ class Run:
             if self.client.left_out:
                 text = f"[{self.client.left_out} outputs left out: more than a notebook is to hold]\n"
                 log(text.rstrip())
-                cell.outputs.append({"output_type": "stream", "name": "stderr", "text": text})
+                cell.outputs.append(new_output("stream", name="stderr", text=text))
             state["duration_s"] = round(time.monotonic() - began, 3)
             log(f"[{number}/{len(self.book.cells)}] {state['status']} {state['duration_s']:.1f} s")
 
@@ -135,6 +140,7 @@ class Run:
         from nbclient.exceptions import CellExecutionError, DeadKernelError
         if not cell.source.strip() or self.client.skip_cells_with_tag in tags(cell):
             cell.metadata["cupel"]["status"] = "skipped"
+            self.progress.say(done=number)
             return True
         goes_on = True
         with self.cell_status(number, cell) as state:

@@ -24,7 +24,7 @@ struct keeper_state {
 	struct step_end after;    /* how the step that the outputs were given to ended */
 	struct snapshot snapshot; /* of the analysis's db_snapshot */
 	struct notebook_end notebook;
-	struct guard *guard;      /* owned; NULL: nothing is protected */
+	struct guard *guard; /* owned; NULL: nothing is protected */
 	uint64_t accepted_real_ns, started_real_ns, ended_real_ns;
 };
 

@@ -90,7 +90,7 @@ struct ending {
 	uint64_t outputs_refused;
 	const char
 		*input_changed; /* path or NULL: what was shown is not what it was at the start */
-	const struct step_end *after; /* NULL: there was none, or it did not come to it */
+	const struct step_end *after;        /* NULL: there was none, or it did not come to it */
 	const struct notebook_end *notebook; /* NULL: it was none, or nothing is known */
 	struct limits limits;
 	const char *program; /* argv[0] */

@@ -212,6 +212,9 @@ def test_a_notebook_may_end_itself_well(user):
         result = user.run(write(user, "import sys", f"sys.exit({status})", "print('not reached')"))
         assert (result.cause, result.stdout) == (cause, ""), words(result)
         assert states(executed(result)) == ["ok", "ok" if cause == "ok" else "failed", "pending"]
+        if cause == "ok":  # what ran it is in the record, and still the same
+            status, _, err = user.call(user.binary, "rerun", result.run_dir.name)
+            assert status == 0, err
 
 
 def test_what_a_cell_puts_in_its_place_gives_way(root):
@@ -289,6 +292,47 @@ def test_a_runtime_without_jupyter_is_told_what_it_lacks(user):
     assert (runs.cause, runs.stdout) == ("ok", f"7 {user.base / 'full'}\n"), words(runs)
     for name in ("bare", "full"):
         (user.base / "runtimes.d" / f"{name}.yaml").unlink()
+
+
+def test_a_kernel_that_does_not_start_is_an_error_at_once(root):
+    """It dies, before its first answer, of a module beside the notebook; nothing waits for a minute."""
+    book = write(root, "1")
+    (root.dir / "ipykernel_launcher.py").write_text("raise SystemExit('broken on purpose')\n")
+    file = root.dir / "a.yaml"
+    file.write_text("code: [book.ipynb, ipykernel_launcher.py]\nlimits: {time: 50s}\n")
+    result = root.run(file)
+    assert (result.cause, result.status) == ("exit", 1), words(result)
+    notes = result.verdict["completion_notes"]
+    assert notes.startswith("The notebook was not run: the kernel 'python3' did not start: ") and "cupel runtime check notebook" in notes
+    assert "broken on purpose" in result.log("stderr.log").decode()
+    assert states(executed(result)) == ["pending"] and executed(result)["metadata"]["cupel"]["stopped_at_cell"] is None
+
+
+def test_a_warning_reaches_the_kernel(user):
+    """It goes to the main process, as cupel sends it; one that no cell asked for harms nobody."""
+    wait = ("import os, signal, time\nfor number in (signal.SIGUSR2, signal.SIGUSR1):\n    os.kill(os.getppid(), number)\n"
+            "while not heard:\n    time.sleep(0.01)\nprint(heard)")
+    result = user.run("--time", "60s", write(
+        user, "import signal\nheard = []\n_ = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))", wait))
+    assert (result.cause, result.stdout) == ("ok", f"[{int(signal.SIGUSR1)}]\n"), words(result)
+
+
+def test_parameters_become_literals_of_r(tmp_path):
+    """Read again by R itself; no kernel is needed for that."""
+    if not shutil.which("Rscript"):
+        pytest.skip("science: r-base-core is not installed")
+    script = tmp_path / "cell.R"
+    made = subprocess.run(
+        ["/usr/bin/python3", "-B", "-c", "import json, sys; from cupel_parameters import literal\n"
+         "for name, value in json.loads(sys.argv[1]).items(): print(name, '<-', literal(value, 'r'))", json.dumps(VALUES)],
+        env={"PYTHONPATH": str(ROOT / "src/runtime/notebook")}, capture_output=True, text=True, check=True).stdout
+    script.write_text(made + """
+stopifnot(identical(text, "a'b\\"c\\\\d\\n\u00e9\U0001f40d"), number == 3, big == 2^53, real == 2.5e-7, isTRUE(yes), is.null(none),
+          identical(many, list(1, "two", list(FALSE, NULL))), identical(table$k[["x y"]], list(1.5)))
+cat("right")
+""", encoding="utf-8")
+    done = subprocess.run(["Rscript", "--vanilla", script], capture_output=True, text=True, check=False, env={**os.environ, "LANG": "C.UTF-8"})
+    assert done.stdout == "right", done.stderr
 
 
 def test_the_page_opens_without_a_network(root, tmp_path):

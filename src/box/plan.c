@@ -168,6 +168,7 @@ static int plan_fill(const struct plan_request *q, struct plan *p, struct err *e
 		r = plan_work(q, p, err);
 	if (r < 0)
 		return r;
+	plan_driver(q, p);
 	plan_grant(q, p);
 	plan_tree(q, p);
 	plan_step(p, STEP_SEAL, "/", NULL);

@@ -12,6 +12,7 @@
 #include "collect/store.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
+#include "runtime/driver.h"
 
 #define KEEP_TEMP FS_TEMP_PREFIX "work"
 
@@ -54,6 +55,9 @@ void keeper_read_end(struct keeper_state *s)
 			k->ending.log_errno = -r;
 		k->ending.log_dropped[i] = k->streams[i].dropped_bytes;
 	}
+	if (driver_runs(k->q->runtime, k->q->analysis) && k->has_scratch &&
+	    notebook_end_read(k->scratch.dir_fd, &s->notebook) >= 0)
+		k->ending.notebook = &s->notebook;
 	if (k->started_ns)
 		k->ending.input_changed = changed_input(k->q);
 	(void)record_event(&k->record, "ended", describe_end(k), NULL);

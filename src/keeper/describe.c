@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "keeper/notebook.h"
+#include "runtime/driver.h"
 #include "spec/spec_json.h"
 
 json_t *describe_caller(void)
@@ -20,6 +22,12 @@ json_t *describe_analysis(const struct keeper_request *q)
 	json_object_set_new(o, "limits", limits_json(&q->plan->limits));
 	json_object_set_new(o, "runtime", chosen_json(q->chosen, q->runtime));
 	json_object_set_new(o, "work_dir", json_text(q->plan->work_dir));
+	if (driver_runs(q->runtime, q->analysis)) {
+		char digest[HASH_HEX];
+		driver_digest(digest);
+		json_object_set_new(o, "driver",
+				    json_pack("{s:s,s:s}", "path", DRIVER_DIR, "sha256", digest));
+	}
 	return o;
 }
 
@@ -174,6 +182,8 @@ json_t *describe_verdict(const struct keeping *k, const struct verdict *v,
 		json_object_set_new(o, "input_changed", json_text(k->ending.input_changed));
 	if (k->ending.after)
 		json_object_set_new(o, "post_process", describe_after(k->ending.after));
+	if (k->ending.notebook)
+		json_object_set_new(o, "notebook", notebook_end_json(k->ending.notebook));
 	json_object_set_new(o, "timings_usec", stages_json(&k->stages));
 	set_time(o, "accepted", times->accepted_real_ns);
 	set_time(o, "started", times->started_real_ns);

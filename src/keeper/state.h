@@ -4,6 +4,7 @@
 #include "base/task.h"
 #include "collect/outputs.h"
 #include "keeper/guard.h"
+#include "keeper/notebook.h"
 #include "keeper/snapshot.h"
 #include "keeper/uids.h"
 #include "keeper/watch.h"
@@ -22,7 +23,8 @@ struct keeper_state {
 	struct err sync_err;
 	struct step_end after;    /* how the step that the outputs were given to ended */
 	struct snapshot snapshot; /* of the analysis's db_snapshot */
-	struct guard *guard;      /* owned; NULL: nothing is protected */
+	struct notebook_end notebook;
+	struct guard *guard; /* owned; NULL: nothing is protected */
 	uint64_t accepted_real_ns, started_real_ns, ended_real_ns;
 };
 

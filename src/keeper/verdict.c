@@ -10,6 +10,7 @@
 
 #include "base/num.h"
 #include "base/str.h"
+#include "keeper/notebook.h"
 
 const char *cause_name(enum cause cause)
 {
@@ -349,6 +350,15 @@ static void add_remarks(const struct ending *e, struct verdict *v)
 		note(v, " It ran without these layers, as was allowed: %s.", e->missing_layers);
 }
 
+/* The cell comes first: it is what a person looks for. */
+static void add_cell(const struct notebook_end *n, struct verdict *v)
+{
+	char notes[sizeof v->notes];
+	(void)memcpy(notes, v->notes, sizeof notes);
+	notebook_end_words(n, v, v->notes, sizeof v->notes);
+	note(v, "%s", notes);
+}
+
 void verdict_decide(const struct ending *e, struct verdict *ret)
 {
 	struct verdict v = { .exit_code = -1 };
@@ -375,6 +385,8 @@ void verdict_decide(const struct ending *e, struct verdict *ret)
 		decide_failure(e, &v);
 	else
 		decide_success(e, &v);
+	if (e->notebook)
+		add_cell(e->notebook, &v);
 	add_remarks(e, &v);
 	*ret = v;
 }

@@ -12,6 +12,7 @@
 #include "run/checkpoint_key.h"
 #include "run/post.h"
 #include "runtime/catalog.h"
+#include "runtime/driver.h"
 #include "runtime/state.h"
 
 #define DATA_ENTRIES_MAX 2000
@@ -150,6 +151,8 @@ static int complete(const struct config *c, struct analysis *a, struct resolved 
 	if (e < 0)
 		return e;
 	pass_variables(c, a);
+	if (driver_runs(&r->runtime, a))
+		driver_outputs(a);
 	analysis_complete(a, &r->limits);
 	if (!a->keep_said)
 		a->keep = c->keep;

@@ -300,6 +300,7 @@ static const struct key keys[] = {
 	{ "rerun_of", NULL },
 	{ "pipeline", NULL }, /* run again, it stands alone */
 	{ "key", NULL },
+	{ "driver", NULL },
 	{ "code_contents", NULL }, /* contents are compared by who runs it again */
 };
 

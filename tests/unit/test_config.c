@@ -384,6 +384,15 @@ static void limits_rise_in_priority(void **state)
 	assert_int_equal(config_limits(&c, NULL, &a, &l, &err), 0);
 	assert_int_equal(l.at[LIMIT_TIME].value, 600 * NS_PER_SEC);
 	free(a.profile);
+	a.profile = NULL; /* a notebook has its own where nobody says one */
+	strv_add(&a.code, "/d/a.ipynb");
+	assert_int_equal(config_limits(&c, NULL, &a, &l, &err), 0);
+	assert_int_equal(l.at[LIMIT_TIME].value,
+			 1800 * NS_PER_SEC); /* the configuration said one */
+	free(c.default_profile);
+	c.default_profile = xstrdup("default");
+	assert_int_equal(config_limits(&c, NULL, &a, &l, &err), 0);
+	assert_int_equal(l.at[LIMIT_TIME].value, 600 * NS_PER_SEC);
 	a.profile = xstrdup("no\nbody");
 	assert_int_equal(config_limits(&c, NULL, &a, &l, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "known: default, notebook, tool, post_process, big"));

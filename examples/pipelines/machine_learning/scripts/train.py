@@ -1,4 +1,4 @@
-"""train.py HIDDEN: a network with one hidden layer of so many units, an epoch at a time.
+"""A network with one hidden layer, trained an epoch at a time.
 
 After each epoch all that is needed to go on is put into $CUPEL_CHECKPOINT_DIR, whole or not at all; whoever is started again goes on
 from there, to the same end, since the state of the random numbers is part of it.
@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import pickle
-import sys
 
 import numpy
 from sklearn.metrics import log_loss
@@ -17,12 +16,12 @@ from sklearn.neural_network import MLPClassifier
 DIGITS = numpy.arange(10)
 
 
-def load(place, hidden, asked):
+def load(place, asked):
     """The model and its history so far."""
     if place and (place / "epoch.pkl").exists():
         with open(place / "epoch.pkl", "rb") as file:
             return pickle.load(file)
-    model = MLPClassifier((hidden,), learning_rate_init=asked["rate"], batch_size=64, random_state=asked["seed"])
+    model = MLPClassifier((asked["hidden"],), learning_rate_init=asked["rate"], batch_size=64, random_state=asked["seed"])
     return model, []
 
 
@@ -41,7 +40,7 @@ def main():
     place = os.environ.get("CUPEL_CHECKPOINT_DIR")
     place = pathlib.Path(place) if place else None
     train, valid = numpy.load("data/split/out/train.npz"), numpy.load("data/split/out/validation.npz")
-    model, history = load(place, int(sys.argv[1]), asked)
+    model, history = load(place, asked)
     print(f"{len(history)} epochs were done before")
     while len(history) < asked["epochs"]:
         model.partial_fit(train["x"], train["y"], classes=DIGITS)
@@ -52,7 +51,7 @@ def main():
     with open("out/model.pkl", "wb") as file:
         pickle.dump(model, file)
     with open("out/history.json", "w", encoding="utf-8") as file:
-        json.dump({"hidden": int(sys.argv[1]), "epochs": history}, file, indent=1)
+        json.dump({"hidden": asked["hidden"], "epochs": history}, file, indent=1)
     print(f"validation: accuracy {history[-1]['validation_accuracy']:.4f}, loss {history[-1]['validation_loss']:.4f}")
 
 

@@ -1,8 +1,7 @@
-"""cluster.py RESOLUTION: cells that are near each other, by Leiden; and how well they are told apart (silhouette)."""
+"""Cells that are near each other, by Leiden; and how well they are told apart (silhouette)."""
 
 import json
 import os
-import sys
 
 import anndata
 import igraph
@@ -13,7 +12,7 @@ from sklearn.metrics import silhouette_score
 from sklearn.neighbors import kneighbors_graph
 
 asked = json.loads(os.environ["CUPEL_PARAMETERS"])
-resolution = float(sys.argv[1])
+resolution = asked["resolution"]
 cells = anndata.read_h5ad("data/normalised.h5ad")
 near = kneighbors_graph(cells.obsm["X_pca"], asked["neighbours"]).tocoo()
 graph = igraph.Graph(n=cells.n_obs, edges=list(zip(near.row.tolist(), near.col.tolist()))).simplify()

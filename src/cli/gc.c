@@ -41,10 +41,11 @@ static const struct options gc_options = { rows, sizeof rows / sizeof *rows };
 
 static void print_json(const struct gc_report *r, const struct gc_found *f, const struct err *error)
 {
-	CLEANUP_JSON json_t *removed = json_pack(
-		"{s:o,s:o,s:o,s:o,s:o,s:O}", "groups", json_u64(f->groups), "mounts",
-		json_u64(f->mounts), "partial", json_u64(f->partial), "partial_bytes",
-		json_u64(f->partial_bytes), "temporary", json_u64(f->temporary), "items", f->items);
+	CLEANUP_JSON json_t *removed =
+		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:O}", "groups", json_u64(f->groups), "mounts",
+			  json_u64(f->mounts), "partial", json_u64(f->partial), "partial_bytes",
+			  json_u64(f->partial_bytes), "temporary", json_u64(f->temporary), "keys",
+			  json_u64(f->keys), "items", f->items);
 	CLEANUP_JSON json_t *o =
 		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:O,s:o}", "lost", json_u64(r->lost), "cleared",
 			  json_u64(r->cleared), "alive", json_u64(r->alive), "failed",
@@ -73,7 +74,7 @@ static void print_items(const struct gc_found *f, bool dry_run)
 
 static char *summary(const struct gc_report *r, const struct gc_found *f, bool dry_run)
 {
-	unsigned long long others = f->groups + f->mounts + f->partial + f->temporary;
+	unsigned long long others = f->groups + f->mounts + f->partial + f->temporary + f->keys;
 	unsigned long long failed = r->failed + f->failed, pruned = f->pruned, alive = r->alive;
 	if (dry_run)
 		return xasprintf(

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "budget/budget.h"
 #include "budget/scratch.h"
+#include "collect/keyed.h"
 #include "collect/store.h"
 #include "keeper/alive.h"
 #include "keeper/record.h"
@@ -247,6 +248,17 @@ static void collect_temporary(struct collecting *c, const char *directory)
 	}
 }
 
+static void collect_temporaries_below(struct collecting *c, const char *name)
+{
+	CLEANUP_FREE char *above = path_join(c->q->config->home, name);
+	CLEANUP_DIR DIR *dir = opendir(above);
+	for (const struct dirent *d; dir && (d = readdir(dir));) {
+		CLEANUP_FREE char *path = path_join(above, d->d_name);
+		if (path_name_ok(d->d_name))
+			collect_temporary(c, path);
+	}
+}
+
 static void collect_temporaries(struct collecting *c)
 {
 	static const char *const names[] = { "",       "/health",         "/protect",
@@ -256,13 +268,8 @@ static void collect_temporaries(struct collecting *c)
 		CLEANUP_FREE char *path = xasprintf("%s%s", home, names[i]);
 		collect_temporary(c, path);
 	}
-	CLEANUP_FREE char *runtimes = path_join(home, "runtimes");
-	CLEANUP_DIR DIR *dir = opendir(runtimes);
-	for (const struct dirent *d; dir && (d = readdir(dir));) {
-		CLEANUP_FREE char *path = path_join(runtimes, d->d_name);
-		if (path_name_ok(d->d_name))
-			collect_temporary(c, path);
-	}
+	collect_temporaries_below(c, "runtimes");
+	collect_temporaries_below(c, "keys");
 }
 
 static int collect_store(struct collecting *c, int home_fd, struct err *err)
@@ -272,6 +279,16 @@ static int collect_store(struct collecting *c, int home_fd, struct err *err)
 			    &f->pruned_bytes, err);
 	if (r >= 0 && f->pruned)
 		note(c, "store", "outputs that no run has", f->pruned_bytes);
+	return r;
+}
+
+static int collect_keys(struct collecting *c, int home_fd, struct err *err)
+{
+	struct gc_found *f = c->found;
+	int r = keyed_prune(home_fd, c->q->act == GC_LOOK ? STORE_COUNT : STORE_REMOVE, &f->keys,
+			    err);
+	if (r >= 0 && f->keys)
+		note(c, "keys", "results whose run is gone", 0);
 	return r;
 }
 
@@ -293,6 +310,8 @@ int gc_thorough(const struct gc_request *q, struct gc_found *ret, struct err *er
 			r = collect_partials(&c, err);
 		if (r >= 0)
 			r = collect_store(&c, home_fd, err);
+		if (r >= 0)
+			r = collect_keys(&c, home_fd, err);
 		collect_temporaries(&c);
 	}
 	if (r < 0)

@@ -17,6 +17,7 @@ struct gc_found {
 	uint64_t partial, partial_bytes; /* runs whose partial outputs are too old */
 	uint64_t temporary;              /* files that a writer who died left in the home */
 	uint64_t pruned, pruned_bytes;   /* outputs in the store that no run has */
+	uint64_t keys;                   /* entries of results by key whose run is gone */
 	uint64_t failed;                 /* `last_error` says why of one */
 	struct err last_error;
 	json_t *items; /* owned; {"kind","what","bytes"} of each, GC_NAMED_MAX at most */

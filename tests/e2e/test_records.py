@@ -181,7 +181,8 @@ def test_gc_finds_nothing_after_orderly_runs(cupel, done):
         "pruned": 0,
         "pruned_bytes": 0,
         "removed": {
-            "groups": 0, "mounts": 0, "partial": 0, "partial_bytes": 0, "temporary": 0, "items": []
+            "groups": 0, "mounts": 0, "partial": 0, "partial_bytes": 0, "temporary": 0,
+            "keys": 0, "items": [],
         },
         "error": None,
     }

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "flow/key_parts.h"
 #include "keeper/record.h"
+#include "runtime/driver.h"
 
 #define SCHEMA "cupel-key 1" /* changes when the same words come to mean another result */
 
@@ -202,6 +203,19 @@ static int make_parts(struct key_maker *m, struct analysis *a, struct pairs *par
 		key_text_part(m, parts, "script", path_base(a->code.v[0]));
 	if (a->parameters)
 		key_text_part(m, parts, "parameters", a->parameters);
+	if (a->code.n && str_ends(a->code.v[0], ".ipynb")) { /* what runs it is part of cupel */
+		char driver[HASH_HEX];
+		driver_digest(driver);
+		key_text_part(m, parts, "notebook driver", driver);
+	}
+	if (a->checkpoint) {
+		char code[16];
+		(void)snprintf(code, sizeof code, "%d", a->checkpoint_exit_code);
+		fields_begin(&m->fields, "checkpoint");
+		fields_add(&m->fields, a->checkpoint);
+		fields_add(&m->fields, code);
+		key_end_part(m, parts, xstrdup("checkpoint"));
+	}
 	env_parts(m, a, parts);
 	output_parts(m, a, parts);
 	return 0;

@@ -38,6 +38,7 @@ void pipeline_dossier_release(struct pipeline_dossier *d)
 	cleanup_free(&d->id);
 	cleanup_free(&d->directory);
 	cleanup_fd(&d->dir_fd);
+	cleanup_fd(&d->runs_fd);
 	json_decrefp(&d->pipeline);
 	json_decrefp(&d->result);
 	*d = (struct pipeline_dossier)PIPELINE_DOSSIER_INIT;
@@ -169,6 +170,8 @@ int pipeline_dossier_read(const struct config *c, const char *id, struct pipelin
 			err, ERR_CALLER, errno,
 			"there is no pipeline '%s' in %s/pipelines; `cupel list --pipelines` shows them",
 			id, c->home);
+	CLEANUP_FREE char *runs = xasprintf("%s/runs", c->home);
+	d.runs_fd = open(runs, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	r = json_read_file(d.dir_fd, "pipeline.json", PIPELINE_MAX, &d.pipeline, err);
 	if (r >= 0)
 		r = json_read_file(d.dir_fd, "result.json", RESULT_MAX, &d.result, err);

@@ -61,6 +61,7 @@ struct pipeline_dossier {
 	char *id;                   /* owned */
 	char *directory;            /* owned; HOME/pipelines/ID */
 	int dir_fd;                 /* owned */
+	int runs_fd;                /* owned; HOME/runs, -1 if there is none */
 	json_t *pipeline;           /* owned; pipeline.json */
 	json_t *result;             /* owned; result.json, NULL while it goes on */
 	struct dossier_step *steps; /* owned */
@@ -71,7 +72,7 @@ struct pipeline_dossier {
 };
 #define PIPELINE_DOSSIER_INIT                                                                      \
 	{                                                                                          \
-		.dir_fd = -1                                                                       \
+		.dir_fd = -1, .runs_fd = -1                                                        \
 	}
 
 /* Is there a pipeline of that id? */

@@ -8,7 +8,8 @@
 #include "base/num.h"
 #include "view/report_flow.h"
 
-#define VALUE_MAX 2000 /* bytes of a parameter that are shown */
+#define FAILURES_MAX 10
+#define VALUE_MAX    2000 /* bytes of a parameter that are shown */
 
 enum task_state step_state(const struct dossier_step *step)
 {
@@ -64,6 +65,29 @@ void report_add_meter(struct str *s, const char *used, const char *limit, double
 	str_add(s, "</td>");
 }
 
+/* What one looks for first: which failed, why, and where more is told. */
+static void add_failures(const struct pipeline_dossier *d, struct str *s)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < d->n_steps; i++)
+		for (size_t j = 0; j < d->steps[i].n_tasks; j++) {
+			const struct dossier_task *t = &d->steps[i].tasks[j];
+			if (t->state != TASK_FAILED || n++ >= FAILURES_MAX)
+				continue;
+			CLEANUP_FREE char *name = task_name(&d->steps[i], t);
+			str_add(s, n == 1 ? "<ul class=\"failures\">\n" : "");
+			str_addf(s, i < FLOW_SECTIONS_MAX ? "<li><a href=\"#step-%zu\">" : "<li>",
+				 i);
+			html_add(s, name);
+			str_add(s, i < FLOW_SECTIONS_MAX ? "</a>: " : ": ");
+			html_add(s, t->cause);
+			str_add(s, "</li>\n");
+		}
+	if (n > FAILURES_MAX)
+		str_addf(s, "<li>and %zu more</li>\n", n - FAILURES_MAX);
+	str_add(s, n ? "</ul>\n" : "");
+}
+
 static void add_verdict(const struct pipeline_dossier *d, struct str *s)
 {
 	char time[32];
@@ -87,6 +111,7 @@ static void add_verdict(const struct pipeline_dossier *d, struct str *s)
 	str_add(s, ": ");
 	describe(d->counts, s);
 	str_add(s, ".</p>\n");
+	add_failures(d, s);
 	if (!d->result)
 		str_add(s,
 			"<p class=\"warn\">It has no result yet: this page shows how far it had got.</p>\n");

@@ -74,7 +74,7 @@ static void add_row(const struct flow_page *page, size_t at, struct str *s)
 	html_add(s, step->is_scattered || !last ? "" : last->cause);
 	str_addf(s, "</td><td class=\"n\">%zu</td>", attempts);
 	add_use(page, step, s);
-	str_add(s, "<td>");
+	str_add(s, "<td class=\"wrap\">");
 	for (size_t i = 0; i < step->n_needs && i < 20; i++)
 		html_addf(s, "%s%s", i ? ", " : "", page->d->steps[step->needs[i]].name);
 	str_addf(s, "%s</td><td>", step->n_needs > 20 ? " ..." : "");

@@ -43,7 +43,7 @@ const char report_style[] =
 	".node.ok{fill:var(--okbg);stroke:var(--ok)}.node.reused{fill:var(--reusedbg);stroke:var(--reused)}.node.failed{fill:var(--badbg);stroke:var(--bad)}"
 	".node.running{fill:var(--fill);stroke:var(--accent)}.part{fill:var(--idle)}.part.ok{fill:var(--ok)}.part.reused{fill:var(--reused)}"
 	".part.failed{fill:var(--bad)}.part.running{fill:var(--accent)}"
-	".meter{min-width:9rem}.meter svg{display:block;width:100%;height:.5rem;margin-top:.15rem}.steps td,.steps th{vertical-align:middle}"
+	".meter{min-width:9rem}.meter svg{display:block;width:100%;height:.5rem;margin-top:.15rem}.steps td,.steps th{vertical-align:middle}.scroll td.wrap{white-space:normal;min-width:10rem}.failures{margin:.6rem 0 0;padding-left:1.1rem}"
 	"dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;margin:.4rem 0;font-size:.9rem}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}"
 	"details{margin-top:.6rem}summary{cursor:pointer;color:var(--soft)}footer{color:var(--soft);font-size:.85rem;margin-top:1.2rem}"
 	"@media print{body{background:#fff}section{break-inside:avoid}pre{max-height:none}}"

@@ -15,6 +15,7 @@
 #define ATTEMPTS_MAX 12 /* of one of them */
 #define LOGS_MAX     40 /* in the page */
 #define LOG_MAX      4096
+#define VERDICT_MAX  ((size_t)1 << 20)
 #define COMMAND_MAX  600
 #define PICTURES_MAX 12 /* of one step */
 #define PARTS_MAX    12
@@ -130,6 +131,23 @@ static void add_attempt_row(const struct flow_page *page, const struct dossier_t
 	str_add(s, "</code></td></tr>\n");
 }
 
+/* What its verdict says, below the row of an attempt that failed; of the last one it is said at length. */
+static void add_attempt_notes(const struct flow_page *page, const struct dossier_task *t, size_t at,
+			      struct str *s)
+{
+	CLEANUP_JSON json_t *verdict = NULL;
+	const struct dossier_attempt *a = &t->attempts[at];
+	CLEANUP_FREE char *path = xasprintf("%s/verdict.json", a->run);
+	if (!a->run[0] || !a->cause[0] || str_eq(a->cause, "ok") || str_eq(a->run, t->run))
+		return;
+	(void)json_read_file(page->d->runs_fd, path, VERDICT_MAX, &verdict, NULL);
+	if (!dossier_text(verdict, "completion_notes")[0])
+		return;
+	str_add(s, "<tr><td></td><td class=\"wrap soft\" colspan=\"5\">");
+	html_add(s, dossier_text(verdict, "completion_notes"));
+	str_add(s, "</td></tr>\n");
+}
+
 static void add_attempts(const struct flow_page *page, const struct dossier_task *t, struct str *s)
 {
 	if (!t->n_attempts)
@@ -138,8 +156,10 @@ static void add_attempts(const struct flow_page *page, const struct dossier_task
 		"<div class=\"scroll\"><table>\n<tr><th scope=\"col\" class=\"n\">attempt</th><th scope=\"col\">cause</th>"
 		"<th scope=\"col\" class=\"n\">started after</th><th scope=\"col\" class=\"n\">time</th><th scope=\"col\" class=\"n\">memory</th>"
 		"<th scope=\"col\">run</th></tr>\n");
-	for (size_t i = 0; i < t->n_attempts && i < ATTEMPTS_MAX; i++)
+	for (size_t i = 0; i < t->n_attempts && i < ATTEMPTS_MAX; i++) {
 		add_attempt_row(page, t, i, s);
+		add_attempt_notes(page, t, i, s);
+	}
 	str_add(s, "</table></div>\n");
 	if (t->n_attempts > ATTEMPTS_MAX)
 		str_addf(s, "<p class=\"soft\">and %zu more attempts</p>\n",
@@ -199,15 +219,9 @@ static void add_task(struct flow_page *page, const struct dossier_step *step,
 	str_add(s, "</article>\n");
 }
 
-void report_tasks(struct flow_page *page, size_t at, struct str *s)
+static void add_head(const struct dossier_step *step, size_t at, struct str *s)
 {
-	const struct dossier_step *step = &page->d->steps[at];
 	CLEANUP_STR struct str words = { 0 };
-	CLEANUP_FREE const struct dossier_task **tasks = xcalloc(step->n_tasks + 1, sizeof *tasks);
-	for (size_t i = 0; i < step->n_tasks; i++)
-		tasks[i] = &step->tasks[i];
-	if (step->n_tasks > TASKS_MAX)
-		qsort(tasks, step->n_tasks, sizeof *tasks, by_interest);
 	step_describe(step, &words);
 	str_addf(s, "<section id=\"step-%zu\">\n<h2>", at);
 	html_addf(s, "%s ", step->name);
@@ -218,6 +232,17 @@ void report_tasks(struct flow_page *page, size_t at, struct str *s)
 		html_addf(s, "%.600s", step->summary);
 		str_add(s, "</p>\n");
 	}
+}
+
+void report_tasks(struct flow_page *page, size_t at, struct str *s)
+{
+	const struct dossier_step *step = &page->d->steps[at];
+	CLEANUP_FREE const struct dossier_task **tasks = xcalloc(step->n_tasks + 1, sizeof *tasks);
+	for (size_t i = 0; i < step->n_tasks; i++)
+		tasks[i] = &step->tasks[i];
+	if (step->n_tasks > TASKS_MAX)
+		qsort(tasks, step->n_tasks, sizeof *tasks, by_interest);
+	add_head(step, at, s);
 	for (size_t i = 0; i < step->n_tasks && i < TASKS_MAX; i++)
 		add_task(page, step, tasks[i], s);
 	if (!step->n_tasks)

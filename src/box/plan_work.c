@@ -106,7 +106,7 @@ static int plan_data(const struct plan_request *q, struct plan *p, struct err *e
 			plan_step(p, STEP_BIND, directory, q->config->project_data);
 		return 0;
 	}
-	read_only_tmpfs(p, directory);
+	read_only_tmpfs(p, directory)->inodes += 8 * a->n_inputs; /* with directories on the way */
 	r = plan_data_entries(q, p, directory, err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++) {
 		r = plan_check_shown(q, a->inputs[i].path, a->inputs[i].origin, err);

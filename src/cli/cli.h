@@ -19,11 +19,11 @@ struct command {
 	int (*main)(const struct command *self, int argc, char **argv);
 };
 
-extern const struct command command_run, command_plan, command_config, command_list, command_show,
-	command_logs, command_rerun, command_ps, command_top, command_diff, command_doctor,
-	command_verify, command_protect, command_health, command_gc, command_outputs,
-	command_export, command_report, command_audit, command_ledger, command_runtime,
-	command_completion, command_version;
+extern const struct command command_run, command_plan, command_resume, command_why, command_config,
+	command_list, command_show, command_logs, command_rerun, command_ps, command_top,
+	command_diff, command_doctor, command_verify, command_protect, command_health, command_gc,
+	command_outputs, command_export, command_report, command_audit, command_ledger,
+	command_runtime, command_completion, command_version;
 
 /* The table, for help and completion. */
 extern const struct command *const commands[];
@@ -50,9 +50,16 @@ struct run_args {
 	bool json;
 	bool quiet;
 	bool timings;
+	bool is_plan;
+	/* Of a pipeline. */
+	struct strv force;
+	uint64_t jobs;
+	bool keep_going;
 };
 void run_args_release(struct run_args *a);
-extern const struct options run_options;
+extern const struct options run_options, resume_options;
+/* pipeline.c: if what is named is a pipeline, runs or plans it and gives the exit status; -1 if it is none. */
+int pipeline_main(struct run_args *args, int argc, char **argv, const struct operands *rest);
 /* Options over the analysis file or script or command. */
 int run_args_analysis(struct run_args *args, int argc, char **argv, const struct operands *rest,
 		      struct analysis *ret, struct err *err);

@@ -12,11 +12,11 @@
 
 /* In the order of use: make runs, look at them, hand them on, what they run in, what keeps all of it sound. */
 const struct command *const commands[] = {
-	&command_run,    &command_plan,       &command_rerun,   &command_ps,      &command_top,
-	&command_list,   &command_show,       &command_logs,    &command_outputs, &command_diff,
-	&command_export, &command_report,     &command_audit,   &command_runtime, &command_config,
-	&command_doctor, &command_health,     &command_verify,  &command_protect, &command_ledger,
-	&command_gc,     &command_completion, &command_version,
+	&command_run,     &command_plan,   &command_resume, &command_why,        &command_rerun,
+	&command_ps,      &command_top,    &command_list,   &command_show,       &command_logs,
+	&command_outputs, &command_diff,   &command_export, &command_report,     &command_audit,
+	&command_runtime, &command_config, &command_doctor, &command_health,     &command_verify,
+	&command_protect, &command_ledger, &command_gc,     &command_completion, &command_version,
 };
 const size_t n_commands = sizeof commands / sizeof *commands;
 

@@ -42,6 +42,10 @@ static int main_plan(const struct command *self, int argc, char **argv)
 	int r = cli_parse(self, argc, argv, &args, &rest, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
+	args.is_plan = true;
+	int ended = pipeline_main(&args, argc, argv, &rest);
+	if (ended >= 0)
+		return ended;
 	r = run_args_analysis(&args, argc, argv, &rest, &analysis, &err);
 	if (r >= 0)
 		r = config_read(&(struct config_where){ 0 }, &config, &err);

@@ -76,6 +76,9 @@ static int main_run(const struct command *self, int argc, char **argv)
 	int r = cli_parse(self, argc, argv, &args, &rest, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
+	int ended = pipeline_main(&args, argc, argv, &rest);
+	if (ended >= 0)
+		return ended;
 	r = run_args_analysis(&args, argc, argv, &rest, &analysis, &err);
 	if (r >= 0)
 		r = run_it(&args, &analysis, &status, &err);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/path.h"
 #include "cli/cli.h"
 #include "spec/parameters.h"
@@ -171,6 +172,28 @@ static int set_drift(void *target, const struct option_row *row, const char *val
 	return 0;
 }
 
+static int set_force(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	strv_add(&((struct run_args *)target)->force, value);
+	return 0;
+}
+
+static int set_jobs(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	struct run_args *args = target;
+	int r = num_count(value, &args->jobs, err);
+	if (r >= 0 && args->jobs > 256)
+		r = err_caller(err, "at most 256");
+	return r < 0 ? err_wrap(err, "--jobs") : 0;
+}
+
+static int set_keep_going(void *target, const struct option_row *row, const char *value,
+			  struct err *err)
+{
+	((struct run_args *)target)->keep_going = true;
+	return 0;
+}
+
 static int set_warn_signal(void *target, const struct option_row *row, const char *value,
 			   struct err *err)
 {
@@ -223,15 +246,34 @@ static const struct option_row rows[] = {
 	  "run even if the host lacks this layer; recorded; may be repeated", set_missing, 0 },
 	{ 0, "allow-drift", NULL, "run even in a runtime that is degraded or broken; recorded",
 	  set_drift, 0 },
+	{ 0, "force", "STEP",
+	  "of a pipeline: run this step whatever is known of it; may be repeated", set_force, 0 },
+	{ 'j', "jobs", "N", "of a pipeline: so many steps side by side (default: one a cpu)",
+	  set_jobs, 0 },
+	{ 'k', "keep-going", NULL,
+	  "of a pipeline: after a failure go on with what does not depend on it", set_keep_going,
+	  0 },
 	{ 0, "json", NULL, "print the result as JSON", set_json, 0 },
 	{ 0, "timings", NULL, "say where the time went, stage by stage", set_timings, 0 },
 	{ 'q', "quiet", NULL, "no status line and no summary", set_quiet, 0 },
 };
 const struct options run_options = { rows, sizeof rows / sizeof *rows };
 
+static const struct option_row resume_rows[] = {
+	{ 0, "force", "STEP", "run this step whatever is known of it; may be repeated", set_force,
+	  0 },
+	{ 'j', "jobs", "N", "so many steps side by side (default: one a cpu)", set_jobs, 0 },
+	{ 'k', "keep-going", NULL, "after a failure go on with what does not depend on it",
+	  set_keep_going, 0 },
+	{ 0, "json", NULL, "print the result as JSON", set_json, 0 },
+	{ 'q', "quiet", NULL, "failures only", set_quiet, 0 },
+};
+const struct options resume_options = { resume_rows, sizeof resume_rows / sizeof *resume_rows };
+
 void run_args_release(struct run_args *a)
 {
 	analysis_release(&a->said);
+	strv_release(&a->force);
 }
 
 static void replace_text(char **to, char **from)

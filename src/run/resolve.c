@@ -235,7 +235,11 @@ static int read_contents(const struct config *c, struct analysis *a, struct err 
 	CLEANUP_CONTENTS_READER struct contents_reader reader = { .cache_fd = -1 };
 	if (!a->code.n && !a->n_inputs)
 		return 0;
-	contents_begin(&reader, c->home);
+	if (a->key.sha256
+		    [0]) /* what its key was made from is to be compared with what it is shown */
+		contents_begin_all(&reader, c->home);
+	else
+		contents_begin(&reader, c->home);
 	free(a->code_contents);
 	a->code_contents = a->code.n ? xcalloc(a->code.n, sizeof *a->code_contents) : NULL;
 	int r = 0;

@@ -54,6 +54,7 @@ static void input_release(struct input *input)
 	free(input->path);
 	free(input->name);
 	free(input->origin);
+	free(input->step);
 	*input = (struct input){ 0 };
 }
 

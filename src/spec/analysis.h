@@ -10,7 +10,7 @@
 #include "spec/limits.h"
 
 #define ANALYSIS_FILE_MAX    (1024 * 1024)
-#define ANALYSIS_INPUTS_MAX  1000
+#define ANALYSIS_INPUTS_MAX  4000
 #define ANALYSIS_OUTPUTS_MAX 1000
 #define ANALYSIS_ENV_MAX     1000 /* labels too */
 #define ANALYSIS_ARGS_MAX    4096
@@ -32,9 +32,10 @@ void pairs_release(struct pairs *pairs);
 
 /* A file or directory the analysis may read: shown read-only at data/NAME. */
 struct input {
-	char *path;               /* owned; absolute after resolution */
-	char *name;               /* owned */
-	char *origin;             /* owned; "file:line:column" or the option, for messages */
+	char *path;   /* owned; absolute after resolution */
+	char *name;   /* owned */
+	char *origin; /* owned; "file:line:column" or the option, for messages */
+	char *step; /* owned or NULL: it is what this step made, and its name may be a relative path */
 	struct contents contents; /* once a run was resolved */
 };
 
@@ -118,6 +119,19 @@ int analysis_read(const char *path, struct analysis *ret, struct err *err);
 /* The same from memory (tests, fuzzing); `path` is for messages and relative paths. */
 int analysis_parse(const char *path, const char *text, size_t length, struct analysis *ret,
 		   struct err *err);
+
+/* The text of an analysis file, capped; owned by the caller. */
+int analysis_text(const char *path, char **ret_text, size_t *ret_length, struct err *err);
+/* The directory that relative paths of a file are relative to; owned, NULL if there is none. */
+char *analysis_base(const char *path);
+
+struct document;
+struct node;
+/* A map of a document as an analysis by itself, as a step of a pipeline, or as what a pipeline says for all its steps. The keys that only a
+ * pipeline has (steps, needs, scatter, inputs of steps...) are allowed where they belong, and left to whoever reads the pipeline. */
+enum analysis_part { ANALYSIS_WHOLE, ANALYSIS_STEP, ANALYSIS_PIPELINE };
+int analysis_read_map(const struct document *d, const struct node *map, const char *base,
+		      enum analysis_part part, struct analysis *ret, struct err *err);
 
 /* Checks what no single value shows: code or command given, names unique, env names well formed
  * and not cupel's own (CUPEL_*), sizes of lists within caps. */

@@ -66,6 +66,12 @@ static int code_check(const struct analysis *a, struct err *err)
 	return 0;
 }
 
+static bool relative_ok(const char *path)
+{
+	struct err unused = { 0 };
+	return strlen(path) < 2048 && output_pattern_check(path, &unused) >= 0;
+}
+
 static int inputs_check(const struct analysis *a, struct err *err)
 {
 	char shown[SHOW_ROOM];
@@ -75,7 +81,7 @@ static int inputs_check(const struct analysis *a, struct err *err)
 		return r;
 	for (size_t i = 0; i < a->n_inputs; i++) {
 		const struct input *in = &a->inputs[i];
-		if (!path_name_ok(in->name))
+		if (in->step ? !relative_ok(in->name) : !path_name_ok(in->name))
 			return err_caller(err, "%s: the input name '%s' is not one path component",
 					  in->origin, show_text(in->name, shown));
 		for (size_t k = 0; k < i; k++) {

@@ -137,13 +137,15 @@ static int take_inputs(struct reading *r, const json_t *value)
 	{
 		const char *path = json_string_value(json_object_get(item, "path"));
 		const char *name = json_string_value(json_object_get(item, "name"));
+		const char *step = json_string_value(json_object_get(item, "step"));
 		if (!path || !name || path[0] != '/')
 			return mistyped(r, "inputs");
 		if (check_exact(r, path, "inputs") < 0 || check_exact(r, name, "inputs") < 0)
 			return -EINVAL;
 		struct input input = { .path = xstrdup(path),
 				       .name = xstrdup(name),
-				       .origin = xstrdup(r->origin) };
+				       .origin = xstrdup(r->origin),
+				       .step = step ? xstrdup(step) : NULL };
 		analysis_add_input(r->a, &input);
 	}
 	return json_is_array(value) ? 0 : mistyped(r, "inputs");

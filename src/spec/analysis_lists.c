@@ -145,6 +145,18 @@ int reading_inputs(const struct document *d, const struct node *n, void *target,
 	return r;
 }
 
+int reading_step_inputs(const struct document *d, const struct node *n, void *target,
+			struct err *err)
+{
+	int r = list_check(d, n, ANALYSIS_INPUTS_MAX, err);
+
+	for (size_t i = 0; r >= 0 && i < n->n; i++) {
+		if (n->values[i]->kind != NODE_MAP || !map_get(n->values[i], "step"))
+			r = input_read(d, n->values[i], target, err);
+	}
+	return r;
+}
+
 static bool media_type_ok(const char *text)
 {
 	const char *allowed =

@@ -220,29 +220,67 @@ static int read_allow_drift(const struct document *d, const struct node *n, void
 	return node_bool(d, n, &((struct reading *)target)->analysis.allow_drift, err);
 }
 
-static const struct key_row analysis_rows[] = {
-	{ "name", read_name },
-	{ "quest", read_quest },
-	{ "runtime", read_runtime },
-	{ "code", read_code },
-	{ "args", read_args },
-	{ "command", read_command },
-	{ "inputs", reading_inputs },
-	{ "db_snapshot", read_db_snapshot },
-	{ "outputs", reading_outputs },
-	{ "post_process", read_post_process },
-	{ "env", reading_env },
-	{ "parameters", read_parameters },
-	{ "limits", read_limits },
-	{ "network", read_network },
-	{ "profile", read_profile },
-	{ "labels", reading_labels },
-	{ "id", read_id },
-	{ "keep", read_keep },
-	{ "warn_signal", read_warn_signal },
-	{ "allow_missing", read_allow_missing },
-	{ "allow_drift", read_allow_drift },
+/* Keys that pipelines have and whoever reads the pipeline reads. */
+static int read_elsewhere(const struct document *d, const struct node *n, void *target,
+			  struct err *err)
+{
+	return 0;
+}
+
+/* A list names those of the pipeline's parameters that the step is given. */
+static int read_step_parameters(const struct document *d, const struct node *n, void *target,
+				struct err *err)
+{
+	return n->kind == NODE_LIST ? 0 : read_parameters(d, n, target, err);
+}
+
+enum { IN_WHOLE = 1, IN_STEP = 2, IN_PIPELINE = 4 };
+static const struct {
+	struct key_row row;
+	unsigned in;
+} analysis_keys[] = {
+	{ { "name", read_name }, IN_WHOLE | IN_PIPELINE },
+	{ { "quest", read_quest }, IN_WHOLE | IN_PIPELINE },
+	{ { "runtime", read_runtime }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "code", read_code }, IN_WHOLE | IN_STEP },
+	{ { "args", read_args }, IN_WHOLE | IN_STEP },
+	{ { "command", read_command }, IN_WHOLE | IN_STEP },
+	{ { "inputs", reading_inputs }, IN_WHOLE },
+	{ { "inputs", reading_step_inputs }, IN_STEP },
+	{ { "db_snapshot", read_db_snapshot }, IN_WHOLE },
+	{ { "outputs", reading_outputs }, IN_WHOLE | IN_STEP },
+	{ { "post_process", read_post_process }, IN_WHOLE },
+	{ { "env", reading_env }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "parameters", read_parameters }, IN_WHOLE | IN_PIPELINE },
+	{ { "parameters", read_step_parameters }, IN_STEP },
+	{ { "limits", read_limits }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "network", read_network }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "profile", read_profile }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "labels", reading_labels }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "id", read_id }, IN_WHOLE | IN_PIPELINE },
+	{ { "keep", read_keep }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "warn_signal", read_warn_signal }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "allow_missing", read_allow_missing }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "allow_drift", read_allow_drift }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "steps", read_elsewhere }, IN_PIPELINE },
+	{ { "summary", read_elsewhere }, IN_STEP },
+	{ { "needs", read_elsewhere }, IN_STEP },
+	{ { "scatter", read_elsewhere }, IN_STEP },
+	{ { "retries", read_elsewhere }, IN_STEP },
+	{ { "cache", read_elsewhere }, IN_STEP },
 };
+
+static int read_keys(const struct document *d, const struct node *map, unsigned in,
+		     struct reading *reading, struct err *err)
+{
+	enum { N = sizeof analysis_keys / sizeof *analysis_keys };
+	struct key_row rows[N];
+	size_t n = 0;
+	for (size_t i = 0; i < N; i++)
+		if (analysis_keys[i].in & in)
+			rows[n++] = analysis_keys[i].row;
+	return map_read(d, map, rows, n, reading, err);
+}
 
 /* The mistakes of several keys together, at the place of one of them. */
 static int program_check(const struct document *d, const struct node *root, struct err *err)
@@ -270,7 +308,7 @@ static void reading_release(struct reading *reading)
 }
 
 /* Relative paths in the file are relative to the file's directory, wherever cupel was called. */
-static char *directory_of(const char *path)
+char *analysis_base(const char *path)
 {
 	CLEANUP_FREE char *cwd = path[0] == '/' ? xstrdup("/") : path_cwd();
 	CLEANUP_FREE char *full = cwd ? path_normal(cwd, path) : NULL;
@@ -278,55 +316,66 @@ static char *directory_of(const char *path)
 	return full ? path_parent(full) : NULL;
 }
 
-int analysis_parse(const char *path, const char *text, size_t length, struct analysis *ret,
-		   struct err *err)
+int analysis_read_map(const struct document *d, const struct node *map, const char *base,
+		      enum analysis_part part, struct analysis *ret, struct err *err)
 {
-	CLEANUP_DOCUMENT struct document *d = NULL;
-	CLEANUP_FREE char *base = directory_of(path);
+	static const unsigned in[] = { [ANALYSIS_WHOLE] = IN_WHOLE,
+				       [ANALYSIS_STEP] = IN_STEP,
+				       [ANALYSIS_PIPELINE] = IN_PIPELINE };
 	CLEANUP(reading_release) struct reading reading = { .base = base };
 	struct err why = { 0 };
 
-	if (!base)
-		return err_caller(err, "%s: not a usable path of a file", path);
-	int r = document_parse(path, text, length, &d, err);
+	int r = read_keys(d, map, in[part], &reading, err);
+	if (r >= 0 && part != ANALYSIS_PIPELINE)
+		r = program_check(d, map, err);
+	if (r >= 0 && part != ANALYSIS_PIPELINE)
+		r = reading_checked(d, part == ANALYSIS_WHOLE ? NULL : map,
+				    analysis_check(&reading.analysis, &why), &why, err);
 	if (r < 0)
 		return r;
-	const struct node *root = document_root(d);
-	r = map_read(d, root, analysis_rows, sizeof(analysis_rows) / sizeof(analysis_rows[0]),
-		     &reading, err);
-	if (r < 0)
-		return r;
-	r = program_check(d, root, err);
-	if (r < 0)
-		return r;
-	r = reading_checked(d, NULL, analysis_check(&reading.analysis, &why), &why, err);
-	if (r < 0)
-		return r;
-	reading.analysis.file = xstrdup(path);
+	reading.analysis.file = xstrdup(document_file(d));
 	*ret = reading.analysis;
 	reading.analysis = (struct analysis){ 0 };
 	return 0;
 }
 
-int analysis_read(const char *path, struct analysis *ret, struct err *err)
+int analysis_parse(const char *path, const char *text, size_t length, struct analysis *ret,
+		   struct err *err)
+{
+	CLEANUP_DOCUMENT struct document *d = NULL;
+	CLEANUP_FREE char *base = analysis_base(path);
+
+	if (!base)
+		return err_caller(err, "%s: not a usable path of a file", path);
+	int r = document_parse(path, text, length, &d, err);
+	if (r >= 0 && map_get(document_root(d), "steps"))
+		return node_error(d, map_get(document_root(d), "steps"), err,
+				  "this is a pipeline: it has steps, and is no analysis by itself");
+	return r < 0 ? r : analysis_read_map(d, document_root(d), base, ANALYSIS_WHOLE, ret, err);
+}
+
+int analysis_text(const char *path, char **ret_text, size_t *ret_length, struct err *err)
 {
 	/* a link to an analysis is as good as the file; only the reader itself follows none */
 	CLEANUP_FREE char *real = path_real(path);
-	CLEANUP_FREE char *text = NULL;
-	size_t length = 0;
 
 	if (!real)
 		return err_set(err, ERR_CALLER, errno, "%s: %s; name an analysis file", path,
 			       strerror(errno));
-	int r = fs_read_capped(AT_FDCWD, real, ANALYSIS_FILE_MAX, &text, &length, err);
+	int r = fs_read_capped(AT_FDCWD, real, ANALYSIS_FILE_MAX, ret_text, ret_length, err);
 	if (r == -EFBIG)
 		return err_set(err, ERR_CALLER, EFBIG,
 			       "%s: larger than %d bytes, which no analysis file is", path,
 			       ANALYSIS_FILE_MAX);
-	if (r < 0) {
-		if (err)
-			err->kind = ERR_CALLER;
-		return r;
-	}
-	return analysis_parse(path, text, length, ret, err);
+	if (r < 0 && err)
+		err->kind = ERR_CALLER;
+	return r;
+}
+
+int analysis_read(const char *path, struct analysis *ret, struct err *err)
+{
+	CLEANUP_FREE char *text = NULL;
+	size_t length = 0;
+	int r = analysis_text(path, &text, &length, err);
+	return r < 0 ? r : analysis_parse(path, text, length, ret, err);
 }

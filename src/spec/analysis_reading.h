@@ -19,6 +19,8 @@ int reading_path(const struct document *d, const struct node *n, const char *bas
 
 /* Rows; the target is a struct reading. */
 int reading_inputs(const struct document *d, const struct node *n, void *target, struct err *err);
+int reading_step_inputs(const struct document *d, const struct node *n, void *target,
+			struct err *err); /* but those that are of a step */
 int reading_outputs(const struct document *d, const struct node *n, void *target, struct err *err);
 int reading_env(const struct document *d, const struct node *n, void *target, struct err *err);
 int reading_labels(const struct document *d, const struct node *n, void *target, struct err *err);

@@ -41,7 +41,20 @@ static void walk_release(struct walk *w)
 void contents_begin(struct contents_reader *r, const char *home)
 {
 	*r = (struct contents_reader){ .cache_fd = home ? contents_cache_open(home) : -1,
-				       .bytes_left = CONTENTS_READ_MAX };
+				       .bytes_left = CONTENTS_READ_MAX,
+				       .entries_max = CONTENTS_ENTRIES_MAX };
+}
+
+static void unbound(struct contents_reader *r)
+{
+	r->bytes_left = UINT64_MAX;
+	r->entries_max = UINT64_MAX;
+}
+
+void contents_begin_all(struct contents_reader *r, const char *home)
+{
+	contents_begin(r, home);
+	unbound(r);
 }
 
 void contents_end(struct contents_reader *r)
@@ -57,9 +70,9 @@ static int64_t newest_ns(const struct stat *st)
 	return (int64_t)t->tv_sec * (int64_t)NS_PER_SEC + t->tv_nsec;
 }
 
-static bool is_young(const struct walk *w, const struct stat *st)
+static bool is_young(const struct stat *st, int64_t now_ns)
 {
-	return newest_ns(st) > w->now_ns - YOUNG_NS;
+	return newest_ns(st) > now_ns - YOUNG_NS;
 }
 
 static bool same_tuple(const struct stat *a, const struct stat *b)
@@ -79,14 +92,13 @@ static void add_tuple(struct walk *w, const char *path, const struct stat *st)
 			 (long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
 	hash_add(w->tuples, path, strlen(path) + 1);
 	hash_add(w->tuples, text, (size_t)n + 1);
-	w->seen.is_young |= is_young(w, st);
+	w->seen.is_young |= is_young(st, w->now_ns);
 }
 
-/* Reads it, unless it is known. `st` is of the name; what is opened must be the same. */
-static bool file_digest(struct walk *w, int dir_fd, const char *name, const struct stat *st,
-			char ret_hex[HASH_HEX])
+/* Reads it, unless it is known. `st` is of the name; what is opened must be the same. `now_ns` is no later than `st`. */
+static bool file_digest(struct contents_reader *r, int dir_fd, const char *name,
+			const struct stat *st, int64_t now_ns, char ret_hex[HASH_HEX])
 {
-	struct contents_reader *r = w->reader;
 	struct stat before, after;
 	if (contents_cache_get(r->cache_fd, st, ret_hex))
 		return true;
@@ -100,7 +112,7 @@ static bool file_digest(struct walk *w, int dir_fd, const char *name, const stru
 	r->bytes_read += (uint64_t)st->st_size;
 	if (hash_file(fd, ret_hex) < 0 || fstat(fd, &after) < 0 || !same_tuple(&before, &after))
 		return false;
-	if (!is_young(w, st))
+	if (!is_young(st, now_ns))
 		contents_cache_put(r->cache_fd, st, ret_hex);
 	return true;
 }
@@ -130,7 +142,7 @@ static void see_file(struct walk *w, int dir_fd, const char *name, const char *p
 	add_tuple(w, path, st);
 	if (w->look == LOOK_TUPLES || w->unknown)
 		return;
-	w->unknown = !file_digest(w, dir_fd, name, st, hex);
+	w->unknown = !file_digest(w->reader, dir_fd, name, st, w->now_ns, hex);
 	if (w->sums)
 		add_sum(w, st->st_mode & 0111 ? 'x' : 'f', path, hex);
 	else
@@ -159,7 +171,7 @@ static int list_names(struct walk *w, int fd, struct strv *ret)
 	for (struct dirent *entry; (entry = readdir(dir)); errno = 0) {
 		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, ".."))
 			continue;
-		if (++w->entries > CONTENTS_ENTRIES_MAX)
+		if (++w->entries > w->reader->entries_max)
 			return -E2BIG;
 		strv_add(ret, entry->d_name);
 	}
@@ -253,7 +265,23 @@ int contents_read(struct contents_reader *r, const char *path, struct contents *
 	return e < 0 ? err_set(err, ERR_HOST, -e, "read %s: %s", path, strerrordesc_np(-e)) : 0;
 }
 
-bool contents_holds(struct contents_reader *r, const char *path, const struct contents *then)
+int contents_file(struct contents_reader *r, int dir_fd, const char *name, struct stat *ret_st,
+		  char ret_hex[HASH_HEX])
+{
+	int64_t now_ns = (int64_t)clock_real_ns();
+	struct stat st = { 0 };
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if (!file_digest(r, dir_fd, name, &st, now_ns, ret_hex))
+		return -EBUSY;
+	*ret_st = st;
+	return 0;
+}
+
+/* What was read once may be read again, whatever the bounds of this reader. */
+static bool holds(struct contents_reader *r, const char *path, const struct contents *then)
 {
 	struct contents now = { 0 };
 	if (look(r, path, LOOK_TUPLES, &now) < 0 || now.kind != then->kind)
@@ -263,6 +291,14 @@ bool contents_holds(struct contents_reader *r, const char *path, const struct co
 	if (!then->sha256[0]) /* tuples are all there is to go by */
 		return then->stat[0] && str_eq(now.stat, then->stat);
 	return look(r, path, LOOK_ALL, &now) >= 0 && str_eq(now.sha256, then->sha256);
+}
+
+bool contents_holds(struct contents_reader *r, const char *path, const struct contents *then)
+{
+	struct contents_reader again = *r;
+	if (then->stat[0] || then->sha256[0])
+		unbound(&again);
+	return holds(&again, path, then);
 }
 
 static json_t *hex_json(const char *hex)

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/hash.h"
@@ -30,17 +31,24 @@ struct contents {
 struct contents_reader {
 	int cache_fd; /* owned; -1: none */
 	uint64_t bytes_left;
+	uint64_t entries_max;
 	uint64_t bytes_read; /* what the cache did not know */
 };
 
 /* Without a cache, or with one that can't be opened, everything is read. */
 void contents_begin(struct contents_reader *r, const char *home);
+/* Without the bounds on bytes and entries: for whoever can do nothing without the digest. */
+void contents_begin_all(struct contents_reader *r, const char *home);
 void contents_end(struct contents_reader *r);
 #define CLEANUP_CONTENTS_READER CLEANUP(contents_end)
 
 /* What is at `path` now, which is a real one; links below it are not followed. */
 int contents_read(struct contents_reader *r, const char *path, struct contents *ret,
 		  struct err *err);
+/* The digest of one regular file, and its tuple; no link is followed. Negative errno: -EINVAL if it is something else, -EBUSY if it
+ * changed under the reading or is larger than what may be read. */
+int contents_file(struct contents_reader *r, int dir_fd, const char *name, struct stat *ret_st,
+		  char ret_hex[HASH_HEX]);
 /* Is it still what it was? Only tuples are looked at while they are the same and prove it. False too where that can't be said. */
 bool contents_holds(struct contents_reader *r, const char *path, const struct contents *then);
 /* {"kind","files","bytes","sha256","stat"}, null for what is not known; and back: -EINVAL if it is something else. */

@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-#define SLOTS 65536 /* 8 MiB, of which only those are there that were written */
+#define SLOTS  65536 /* 8 MiB, of which only those are there that were written */
+#define BUCKET 4     /* slots that a file may be in: as many must meet before one has to go */
 
 struct slot {
 	char check[16]; /* over all that follows: a torn slot is no slot */
@@ -39,10 +40,31 @@ static void sign(const struct slot *s, char ret[sizeof s->check])
 	memcpy(ret, hex, sizeof s->check);
 }
 
+struct bucket {
+	struct slot at[BUCKET]; /* what the file does not have yet is zero */
+};
+
 static off_t place_of(const struct slot *s)
 {
 	uint64_t key = (s->ino ^ s->dev << 40) * 0x9e3779b97f4a7c15ULL;
-	return (off_t)((key >> 48) % SLOTS * sizeof *s);
+	return (off_t)((key >> 48) % (SLOTS / BUCKET) * sizeof(struct bucket));
+}
+
+static void bucket_read(int fd, const struct slot *wanted, struct bucket *ret)
+{
+	*ret = (struct bucket){ 0 };
+	(void)!pread(fd, ret, sizeof *ret, place_of(wanted));
+}
+
+static bool same_file(const struct slot *a, const struct slot *b)
+{
+	return a->dev == b->dev && a->ino == b->ino;
+}
+
+static bool same_tuple(const struct slot *a, const struct slot *b)
+{
+	return same_file(a, b) && a->size == b->size && a->mtime_ns == b->mtime_ns &&
+	       a->ctime_ns == b->ctime_ns;
 }
 
 int contents_cache_open(const char *home)
@@ -53,26 +75,46 @@ int contents_cache_open(const char *home)
 
 bool contents_cache_get(int fd, const struct stat *st, char ret_hex[HASH_HEX])
 {
-	struct slot wanted = slot_for(st), found;
-	char check[sizeof found.check];
-	if (fd < 0 || pread(fd, &found, sizeof found, place_of(&wanted)) != sizeof found)
+	struct slot wanted = slot_for(st);
+	struct bucket b;
+	char check[sizeof wanted.check];
+	if (fd < 0)
 		return false;
-	sign(&found, check);
-	if (memcmp(check, found.check, sizeof check) != 0 || found.dev != wanted.dev ||
-	    found.ino != wanted.ino || found.size != wanted.size ||
-	    found.mtime_ns != wanted.mtime_ns || found.ctime_ns != wanted.ctime_ns)
-		return false;
-	memcpy(ret_hex, found.hex, sizeof found.hex);
-	ret_hex[sizeof found.hex] = 0;
-	return true;
+	bucket_read(fd, &wanted, &b);
+	for (size_t i = 0; i < BUCKET; i++) {
+		const struct slot *found = &b.at[i];
+		if (!same_tuple(found, &wanted))
+			continue;
+		sign(found, check);
+		if (memcmp(check, found->check, sizeof check) != 0)
+			continue;
+		memcpy(ret_hex, found->hex, sizeof found->hex);
+		ret_hex[sizeof found->hex] = 0;
+		return true;
+	}
+	return false;
+}
+
+/* Where it was before, else where nothing is, else in place of one that chance names. */
+static size_t choose(const struct bucket *b, const struct slot *s)
+{
+	for (size_t i = 0; i < BUCKET; i++)
+		if (same_file(&b->at[i], s))
+			return i;
+	for (size_t i = 0; i < BUCKET; i++)
+		if (!b->at[i].ino)
+			return i;
+	return (uint64_t)s->ctime_ns / 1024 % BUCKET;
 }
 
 void contents_cache_put(int fd, const struct stat *st, const char *hex)
 {
 	struct slot s = slot_for(st);
+	struct bucket b;
 	if (fd < 0)
 		return;
 	memcpy(s.hex, hex, sizeof s.hex);
 	sign(&s, s.check);
-	(void)!pwrite(fd, &s, sizeof s, place_of(&s));
+	bucket_read(fd, &s, &b);
+	(void)!pwrite(fd, &s, sizeof s, place_of(&s) + (off_t)(choose(&b, &s) * sizeof s));
 }

@@ -46,6 +46,7 @@ static json_t *inputs_json(const struct analysis *a)
 	for (size_t i = 0; i < a->n_inputs; i++) {
 		json_t *o = json_pack("{s:o,s:o}", "path", json_text(a->inputs[i].path), "name",
 				      json_text(a->inputs[i].name));
+		set_text(o, "step", a->inputs[i].step);
 		contents_to_json(&a->inputs[i].contents, o);
 		json_array_append_new(array, o);
 	}

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "place.h"
 #include "spec/contents.h"
+#include "spec/contents_cache.h"
 
 static const char abc[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
@@ -163,6 +164,80 @@ static void what_is_too_much_is_not_known(void **state)
 	assert_false(contents_holds(&reader, path, &c));
 }
 
+static void bounds_are_for_the_first_look_only(void **state)
+{
+	const struct place *p = *state;
+	CLEANUP_CONTENTS_READER struct contents_reader small = { .cache_fd = -1 };
+	CLEANUP_CONTENTS_READER struct contents_reader all = { .cache_fd = -1 };
+	CLEANUP_FREE char *path = xasprintf("%s/d", p->path);
+	struct contents bounded = { 0 }, whole = { 0 };
+	struct err err = { 0 };
+
+	assert_int_equal(mkdirat(p->fd, "d", 0700), 0);
+	put(p, "d/a", "abc");
+	put(p, "d/b", "abc");
+	contents_begin(&small, NULL);
+	small.entries_max = 1;
+	small.bytes_left = 2;
+	assert_int_equal(contents_read(&small, path, &bounded, &err), 0);
+	assert_string_equal(bounded.sha256, "");
+	contents_begin_all(&all, NULL);
+	assert_int_equal(contents_read(&all, path, &whole, &err), 0);
+	assert_int_equal(strlen(whole.sha256), HASH_HEX - 1);
+	assert_true(contents_holds(&small, path, &whole));
+	put(p, "d/b", "abd");
+	assert_false(contents_holds(&small, path, &whole));
+}
+
+static void one_file_by_descriptor(void **state)
+{
+	const struct place *p = *state;
+	CLEANUP_CONTENTS_READER struct contents_reader r = { .cache_fd = -1 };
+	char hex[HASH_HEX] = "";
+	struct stat st = { 0 };
+
+	put(p, "f", "abc");
+	assert_int_equal(symlinkat("f", p->fd, "link"), 0);
+	contents_begin(&r, p->path);
+	assert_int_equal(contents_file(&r, p->fd, "f", &st, hex), 0);
+	assert_string_equal(hex, abc);
+	assert_int_equal(st.st_size, 3);
+	assert_int_equal(contents_file(&r, p->fd, "link", &st, hex), -EINVAL);
+	assert_int_equal(contents_file(&r, p->fd, "none", &st, hex), -ENOENT);
+	r.bytes_left = 2;
+	assert_int_equal(contents_file(&r, p->fd, "f", &st, hex), -EBUSY);
+}
+
+/* As many files as the table can't hold all of: what it still has is right, and most of what is left of it is there. */
+static void a_full_cache_tells_no_lies(void **state)
+{
+	const struct place *p = *state;
+	CLEANUP_FD int fd = contents_cache_open(p->path);
+	unsigned known = 0;
+
+	assert_true(fd >= 0);
+	for (unsigned i = 1; i <= 20000; i++) {
+		struct stat st = { .st_dev = 7, .st_ino = i, .st_size = i };
+		char name[16], hex[HASH_HEX];
+		(void)snprintf(name, sizeof name, "%u", i);
+		hash_bytes(name, strlen(name), hex);
+		contents_cache_put(fd, &st, hex);
+	}
+	for (unsigned i = 1; i <= 20000; i++) {
+		struct stat st = { .st_dev = 7, .st_ino = i, .st_size = i };
+		char name[16], hex[HASH_HEX], found[HASH_HEX] = "";
+		(void)snprintf(name, sizeof name, "%u", i);
+		hash_bytes(name, strlen(name), hex);
+		if (!contents_cache_get(fd, &st, found))
+			continue;
+		assert_string_equal(found, hex);
+		known++;
+		st.st_ctim.tv_nsec = 1;
+		assert_false(contents_cache_get(fd, &st, found));
+	}
+	assert_true(known > 19000);
+}
+
 static void json_and_back(void **state)
 {
 	const struct place *p = *state;
@@ -190,6 +265,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_directory_is_its_entries, set_up,
 						place_tear_down),
 		cmocka_unit_test_setup_teardown(what_is_too_much_is_not_known, set_up,
+						place_tear_down),
+		cmocka_unit_test_setup_teardown(bounds_are_for_the_first_look_only, set_up,
+						place_tear_down),
+		cmocka_unit_test_setup_teardown(one_file_by_descriptor, set_up, place_tear_down),
+		cmocka_unit_test_setup_teardown(a_full_cache_tells_no_lies, set_up,
 						place_tear_down),
 		cmocka_unit_test_setup_teardown(json_and_back, set_up, place_tear_down),
 	};

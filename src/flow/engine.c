@@ -1,0 +1,389 @@
+/* The loop: looks at what is ready, starts what fits, hears what ends, until nothing is left to do. */
+#include "flow/engine.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/path.h"
+#include "flow/engine_parts.h"
+
+#define TICK_MS     250
+#define RUNNING_MAX 256
+
+const char *const flow_state_names[FLOW_STATE_COUNT_] = {
+	[FLOW_WAITING] = "waiting", [FLOW_READY] = "ready",
+	[FLOW_QUEUED] = "queued",   [FLOW_RUNNING] = "running",
+	[FLOW_OK] = "ok",           [FLOW_REUSED] = "reused",
+	[FLOW_FAILED] = "failed",   [FLOW_CANCELLED] = "cancelled",
+	[FLOW_SKIPPED] = "skipped",
+};
+
+void flow_end_release(struct flow_end *e)
+{
+	json_decref(e->result);
+	e->result = NULL;
+}
+
+void queue_add(struct queue *q, size_t task)
+{
+	q->v[q->n++] = task;
+}
+
+void engine_set(struct engine *e, size_t task, enum flow_state state)
+{
+	struct task_state *s = &e->tasks[task];
+	e->counts[s->state]--;
+	e->counts[state]++;
+	s->state = state;
+	if (state == FLOW_FAILED || state == FLOW_CANCELLED) {
+		if (!e->exit_status)
+			e->exit_status = s->exit_status ? s->exit_status : 1;
+		e->stopping |= !e->q->keep_going;
+	}
+}
+
+void engine_tell(struct engine *e, const struct flow_news *news)
+{
+	if (e->q->viewer && e->q->viewer->news)
+		e->q->viewer->news(e->q->viewer->data, news);
+}
+
+/* One need fewer. */
+static void relieve(struct engine *e, size_t task)
+{
+	if (--e->tasks[task].waiting > 0)
+		return;
+	engine_set(e, task, FLOW_READY);
+	queue_add(&e->ready, task);
+}
+
+void engine_passed(struct engine *e, size_t task)
+{
+	const struct flow *f = e->flow;
+	size_t step = f->tasks[task].step, own = task - f->steps[step].first;
+	bool all = ++e->done[step] == f->steps[step].n_tasks;
+	for (size_t i = 0; i < f->n_steps; i++)
+		for (size_t k = 0; k < f->steps[i].n_needs; k++) {
+			const struct flow_edge *edge = &f->steps[i].needs[k];
+			if (edge->step != step)
+				continue;
+			if (edge->matched)
+				relieve(e, f->steps[i].first + own);
+			for (size_t t = 0; all && !edge->matched && t < f->steps[i].n_tasks; t++)
+				relieve(e, f->steps[i].first + t);
+		}
+}
+
+static void queues_open(struct engine *e)
+{
+	const struct flow *f = e->flow;
+	/* A task is ready once, and queued once and again for each attempt: the queue is moved up when it is at its end. */
+	e->ready.v = xcalloc(f->n_tasks, sizeof *e->ready.v);
+	e->queued.v = xcalloc(f->n_tasks * 2, sizeof *e->queued.v);
+	e->running = xcalloc(RUNNING_MAX, sizeof *e->running);
+	for (size_t t = 0; t < f->n_tasks; t++) {
+		e->tasks[t].run = (struct running)RUNNING_INIT;
+		e->tasks[t].waiting = f->steps[f->tasks[t].step].n_needs;
+		e->tasks[t].limits = f->steps[f->tasks[t].step].limits;
+		e->counts[FLOW_WAITING]++;
+	}
+	for (size_t t = 0; t < f->n_tasks; t++)
+		if (e->tasks[t].waiting == 0) {
+			engine_set(e, t, FLOW_READY);
+			queue_add(&e->ready, t);
+		}
+}
+
+int engine_open(struct engine *e, const struct flow_request *q, const char *previous,
+		struct err *err)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	e->q = q;
+	e->config = q->config;
+	e->flow = q->flow;
+	e->n_cpus = cpus > 0 ? (unsigned)cpus : 1;
+	e->began_ns = clock_monotonic_ns();
+	e->home = path_real(q->config->home);
+	e->tasks = xcalloc(q->flow->n_tasks, sizeof *e->tasks);
+	e->made = xcalloc(q->flow->n_tasks, sizeof *e->made);
+	e->done = xcalloc(q->flow->n_steps, sizeof *e->done);
+	queues_open(e);
+	if (!e->home)
+		e->home = xstrdup(q->config->home);
+	e->past = flow_past_new(q->config, previous);
+	finished_reader_open(q->config, &e->finished);
+	return key_maker_new(q->config, NULL, &e->keys, err);
+}
+
+void engine_release(struct engine *e)
+{
+	for (size_t i = 0; e->flow && i < e->flow->n_tasks; i++) {
+		free(e->tasks[i].reason);
+		strv_release(&e->tasks[i].attempts);
+		running_release(&e->tasks[i].run);
+		strv_release(&e->made[i].outputs);
+	}
+	free(e->tasks);
+	free(e->made);
+	free(e->done);
+	free(e->ready.v);
+	free(e->queued.v);
+	free(e->running);
+	free(e->home);
+	flow_past_free(e->past);
+	key_maker_free(e->keys);
+	finished_reader_close(&e->finished);
+	flow_record_release(&e->record);
+	cleanup_fd(&e->signal_fd);
+}
+
+/* Limits of all that run together stay within what the host gives all runs; a task that is alone is always let in. */
+static bool fits(const struct engine *e, size_t task)
+{
+	static const enum limit_id shared[] = { LIMIT_MEMORY, LIMIT_PIDS };
+	const struct limits *wanted = &e->tasks[task].limits;
+	unsigned jobs = e->q->jobs ? e->q->jobs : e->n_cpus;
+	if (e->n_running == 0)
+		return true;
+	if (e->n_running >= jobs || e->n_running >= RUNNING_MAX)
+		return false;
+	for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+		uint64_t cap = e->config->aggregate.at[shared[i]].value;
+		uint64_t sum = wanted->at[shared[i]].value;
+		for (size_t k = 0; k < e->n_running; k++)
+			sum += e->tasks[e->running[k]].limits.at[shared[i]].value;
+		if (cap && sum > cap)
+			return false;
+	}
+	uint64_t cpus = wanted->at[LIMIT_CPUS].value;
+	for (size_t k = 0; k < e->n_running; k++)
+		cpus += e->tasks[e->running[k]].limits.at[LIMIT_CPUS].value;
+	return e->q->jobs || cpus <= e->n_cpus * 1000;
+}
+
+static int advance(struct engine *e, struct err *err)
+{
+	while (e->ready.first < e->ready.n && !e->stopping)
+		engine_look(e, e->ready.v[e->ready.first++]);
+	int r = 0;
+	while (r >= 0 && e->queued.first < e->queued.n && !e->stopping &&
+	       fits(e, e->queued.v[e->queued.first])) {
+		size_t task = e->queued.v[e->queued.first++];
+		r = engine_start(e, task, err);
+	}
+	if (e->queued.first > e->flow->n_tasks) { /* room for attempts that come again */
+		e->queued.n -= e->queued.first;
+		memmove(e->queued.v, e->queued.v + e->queued.first,
+			e->queued.n * sizeof *e->queued.v);
+		e->queued.first = 0;
+	}
+	return r;
+}
+
+static void show(struct engine *e)
+{
+	struct flow_tally tally = { .total = e->flow->n_tasks,
+				    .elapsed_ns = clock_monotonic_ns() - e->began_ns };
+	memcpy(tally.n, e->counts, sizeof tally.n);
+	for (size_t i = 0; i < e->n_running; i++) {
+		tally.memory_bytes += e->tasks[e->running[i]].sampled_bytes;
+		if (tally.n_running < sizeof tally.running / sizeof *tally.running)
+			tally.running[tally.n_running++] = &e->flow->tasks[e->running[i]];
+	}
+	if (e->q->viewer && e->q->viewer->tally)
+		e->q->viewer->tally(e->q->viewer->data, &tally);
+}
+
+static void on_signal(struct engine *e)
+{
+	struct signalfd_siginfo info;
+	while (read(e->signal_fd, &info, sizeof info) == sizeof info) {
+		e->stopping = e->cancelled = true;
+		e->exit_status = e->exit_status ? e->exit_status : 128 + (int)info.ssi_signo;
+		for (size_t i = 0; i < e->n_running; i++)
+			run_cancel(&e->tasks[e->running[i]].run, (int)info.ssi_signo);
+	}
+}
+
+static int hear(struct engine *e, size_t place, struct err *err)
+{
+	size_t task = e->running[place];
+	struct task_state *s = &e->tasks[task];
+	struct keeper_msg msg;
+	if (run_hear(&s->run, &msg) && msg.kind == KEEPER_MSG_SAMPLE)
+		s->sampled_bytes = msg.sample.mem_bytes;
+	if (!s->run.ended)
+		return 0;
+	e->running[place] = e->running[--e->n_running];
+	s->sampled_bytes = 0;
+	return engine_ended(e, task, err);
+}
+
+static int wait_for_news(struct engine *e, struct err *err)
+{
+	struct pollfd fds[RUNNING_MAX + 1];
+	size_t n = e->n_running;
+	for (size_t i = 0; i < n; i++)
+		fds[i] = (struct pollfd){ .fd = e->tasks[e->running[i]].run.fd, .events = POLLIN };
+	fds[n] = (struct pollfd){ .fd = e->signal_fd, .events = POLLIN };
+	show(e);
+	if (poll(fds, n + 1, e->q->viewer && e->q->viewer->tally ? TICK_MS : -1) < 0 &&
+	    errno != EINTR)
+		return err_errno(err, "wait for the runs");
+	if (fds[n].revents)
+		on_signal(e);
+	int r = 0;
+	for (size_t i = n; r >= 0 && i > 0;
+	     i--) /* from the end: what ended is replaced by the last */
+		if (fds[i - 1].revents)
+			r = hear(e, i - 1, err);
+	return r;
+}
+
+/* What was asked to end us while nothing ran. */
+static void look_for_signals(struct engine *e)
+{
+	if (e->n_running == 0)
+		on_signal(e);
+}
+
+static int work(struct engine *e, struct err *err)
+{
+	int r = advance(e, err);
+	while (r >= 0 && (e->n_running > 0 || (!e->stopping && e->queued.first < e->queued.n))) {
+		r = wait_for_news(e, err);
+		if (r >= 0)
+			r = advance(e, err);
+	}
+	look_for_signals(e);
+	for (size_t t = 0; r >= 0 && t < e->flow->n_tasks; t++)
+		if (e->tasks[t].state <= FLOW_QUEUED)
+			engine_skip(e, t,
+				  e->cancelled ? "the pipeline was ended"
+				  : e->tasks[t].state == FLOW_WAITING
+					  ? "a step it needs did not succeed"
+					  : "another step failed");
+	return r;
+}
+
+static int take_signals(struct engine *e, sigset_t *old, struct err *err)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	sigset_t set;
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+		struct sigaction action;
+		if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&set, signals[i]);
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, old) < 0)
+		return err_errno(err, "block signals");
+	e->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return e->signal_fd < 0 ? err_errno(err, "read signals") : 0;
+}
+
+static json_t *task_json(const struct engine *e, size_t task)
+{
+	const struct flow_task *t = &e->flow->tasks[task];
+	const struct task_state *s = &e->tasks[task];
+	json_t *o = json_pack("{s:o,s:o,s:s}", "step", json_text(e->flow->steps[t->step].name),
+			      "shard", t->shard ? json_text(t->shard) : json_null(), "state",
+			      flow_state_names[s->state]);
+	const char *run = s->state == FLOW_REUSED ? e->made[task].run
+			  : s->attempts.n         ? s->attempts.v[s->attempts.n - 1]
+						  : NULL;
+	if (run)
+		json_object_set_new(o, "run", json_string(run));
+	if (s->key[0])
+		json_object_set_new(o, "key", json_string(s->key));
+	if (s->attempts.n) {
+		json_t *attempts = json_array();
+		for (size_t i = 0; i < s->attempts.n; i++)
+			json_array_append_new(attempts, json_string(s->attempts.v[i]));
+		json_object_set_new(o, "attempts", attempts);
+		json_object_set_new(o, "cause", json_string(s->cause_name));
+		json_object_set_new(o, "wall_ms", json_u64(s->wall_ns / 1000000));
+		json_object_set_new(o, "memory_peak_bytes", json_u64(s->memory_bytes));
+	}
+	return o;
+}
+
+static json_t *result_json(const struct engine *e, const struct flow_end *end, uint64_t began_ns)
+{
+	char began[40], now[40];
+	json_t *steps = json_array();
+	const char *cause = end->state == FLOW_OK ? "ok" : NULL;
+	for (size_t t = 0; t < e->flow->n_tasks; t++) {
+		json_array_append_new(steps, task_json(e, t));
+		if (!cause && e->tasks[t].state == FLOW_FAILED)
+			cause = e->tasks[t].cause_name;
+	}
+	return json_pack("{s:s,s:s,s:s,s:i,s:s,s:s,s:{s:I,s:I,s:I,s:I,s:I,s:I},s:o}", "id",
+			 e->record.id, "state", flow_state_names[end->state], "cause",
+			 cause ? cause : "cancelled", "exit_status", end->exit_status, "started",
+			 clock_write(began_ns, began, sizeof began), "ended",
+			 clock_write(clock_real_ns(), now, sizeof now), "counts", "total",
+			 (json_int_t)e->flow->n_tasks, "ok", (json_int_t)e->counts[FLOW_OK],
+			 "reused", (json_int_t)e->counts[FLOW_REUSED], "failed",
+			 (json_int_t)e->counts[FLOW_FAILED], "cancelled",
+			 (json_int_t)e->counts[FLOW_CANCELLED], "skipped",
+			 (json_int_t)e->counts[FLOW_SKIPPED], "steps", steps);
+}
+
+static void conclude(struct engine *e, uint64_t began_ns, struct flow_end *ret)
+{
+	(void)snprintf(ret->id, sizeof ret->id, "%s", e->record.id);
+	ret->state = e->counts[FLOW_FAILED] ? FLOW_FAILED
+		     : (e->cancelled && e->counts[FLOW_SKIPPED]) || e->counts[FLOW_CANCELLED]
+			     ? FLOW_CANCELLED
+			     : FLOW_OK;
+	ret->exit_status = ret->state == FLOW_OK ? 0 : e->exit_status ? e->exit_status : 1;
+	memcpy(ret->tally.n, e->counts, sizeof ret->tally.n);
+	ret->tally.total = e->flow->n_tasks;
+	ret->tally.elapsed_ns = clock_monotonic_ns() - e->began_ns;
+	ret->result = result_json(e, ret, began_ns);
+}
+
+static int open_record(struct engine *e, const struct flow_request *q, struct err *err)
+{
+	return q->resume ? flow_record_resume(q->config, q->resume, &e->record, err)
+			 : flow_record_new(q->config, q->flow, &e->record, err);
+}
+
+int flow_run(const struct flow_request *q, struct flow_end *ret, struct err *err)
+{
+	CLEANUP(engine_release)
+	struct engine e = { .record = FLOW_RECORD_INIT,
+			    .finished = FINISHED_READER_INIT,
+			    .signal_fd = -1 };
+	uint64_t began_ns = clock_real_ns();
+	sigset_t old;
+	sigemptyset(&old);
+	(void)umask(
+		022); /* what one step made, the next one reads as another user; the home itself is nobody's but ours */
+	int r = run_prepare(q->config, err);
+	if (r >= 0)
+		r = open_record(&e, q, err);
+	if (r < 0)
+		return r;
+	flow_past_recover(q->config, e.record.previous);
+	r = take_signals(&e, &old, err);
+	if (r >= 0)
+		r = engine_open(&e, q, e.record.previous, err);
+	if (r >= 0)
+		r = work(&e, err);
+	if (r >= 0) {
+		conclude(&e, began_ns, ret);
+		r = flow_record_end(&e.record, ret->result, err);
+	}
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	return r;
+}

@@ -1,0 +1,75 @@
+/* Shared by the files that run a pipeline; no other file includes it. */
+#pragma once
+
+#include "flow/engine.h"
+#include "flow/finished.h"
+#include "flow/key.h"
+#include "flow/link.h"
+#include "flow/past.h"
+#include "flow/record.h"
+#include "run/run.h"
+
+struct task_state {
+	enum flow_state state;
+	size_t waiting; /* for so many of the step's needs */
+	unsigned attempt;
+	unsigned tried[CAUSE_COUNT_]; /* again, for this cause */
+	char *reason;                 /* owned or NULL; why it is run */
+	char key[HASH_HEX];
+	enum cause cause;
+	char cause_name[32];
+	int exit_status;
+	uint64_t wall_ns, memory_bytes;
+	struct strv attempts; /* run ids */
+	struct running run;
+	uint64_t sampled_bytes;
+	struct limits limits; /* of this attempt, for admission */
+};
+
+struct queue {
+	size_t *v; /* owned; room for every task once */
+	size_t first, n;
+};
+
+struct engine {
+	const struct flow_request *q;
+	const struct config *config;
+	struct flow *flow;
+	char *home; /* owned; real */
+	struct flow_record record;
+	struct key_maker *keys; /* owned */
+	struct finished_reader finished;
+	struct flow_past *past;   /* owned */
+	struct task_state *tasks; /* owned; one a task */
+	struct flow_made *made;   /* owned; one a task */
+	size_t *done;             /* owned; one a step: tasks of it that are */
+	struct queue ready, queued;
+	size_t *running; /* owned; tasks */
+	size_t n_running;
+	size_t counts[FLOW_STATE_COUNT_];
+	bool stopping; /* nothing new is started */
+	bool cancelled;
+	int exit_status; /* of the first that failed */
+	uint64_t began_ns;
+	unsigned n_cpus;
+	int signal_fd; /* owned */
+};
+
+void queue_add(struct queue *q, size_t task);
+void engine_set(struct engine *e, size_t task, enum flow_state state);
+void engine_tell(struct engine *e, const struct flow_news *news);
+/* A task is over: whatever waits for it and for nothing else is ready. */
+void engine_passed(struct engine *e, size_t task);
+
+/* task.c: one task. */
+/* Its key, and whether it was finished before: FLOW_REUSED or FLOW_QUEUED from here on; FLOW_FAILED if its inputs can't be had. */
+void engine_look(struct engine *e, size_t task);
+/* -errno only where nothing can be recorded any more. */
+int engine_start(struct engine *e, size_t task, struct err *err);
+int engine_ended(struct engine *e, size_t task, struct err *err);
+void engine_skip(struct engine *e, size_t task, const char *why);
+
+/* What both running and foreseeing need; releases what it made on failure too. */
+int engine_open(struct engine *e, const struct flow_request *q, const char *previous,
+		struct err *err);
+void engine_release(struct engine *e);

@@ -1,0 +1,320 @@
+#include "flow/finished.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "base/path.h"
+#include "collect/fetch.h"
+#include "collect/keyed.h"
+#include "collect/outputs.h"
+#include "flow/key.h"
+
+#define RECORD_MAX ((size_t)64 << 20)
+
+void finished_release(struct finished *f)
+{
+	for (size_t i = 0; i < f->n_outputs; i++) {
+		free(f->outputs[i].path);
+		free(f->outputs[i].media_type);
+	}
+	free(f->outputs);
+	*f = (struct finished){ 0 };
+}
+
+static int unfit(const char *run_id, const char *why, struct err *err)
+{
+	return err_caller(err, "run %s can't stand for its key: %s", run_id, why);
+}
+
+/* What the run was shown is recorded by the run itself: an input that was changed after the key was made is found here. Whether a file may
+ * be executed is not in the record, so that both is accepted. */
+static bool is_shown(const json_t *parts, struct key_shown s, const json_t *record)
+{
+	struct contents c = { 0 };
+	char hex[HASH_HEX];
+	if (!s.name || contents_from_json(record, &c) < 0 || !c.sha256[0])
+		return false;
+	s.kind = c.kind;
+	s.sha256 = c.sha256;
+	CLEANUP_FREE char *name = key_shown_name(&s);
+	const char *part = json_string_value(json_object_get(parts, name));
+	key_shown_part(&s, hex);
+	if (str_eq(part, hex))
+		return true;
+	s.executable = true;
+	key_shown_part(&s, hex);
+	return str_eq(part, hex);
+}
+
+static int check_shown(const char *run_id, const json_t *analysis, const json_t *parts,
+		       struct err *err)
+{
+	size_t i;
+	json_t *one;
+	json_array_foreach(json_object_get(analysis, "code_contents"), i, one)
+	{
+		const char *path = json_string_value(json_object_get(one, "path"));
+		struct key_shown s = { .what = "code", .name = path ? path_base(path) : NULL };
+		if (!is_shown(parts, s, one))
+			return unfit(run_id, "its code is not what the key was made from", err);
+	}
+	json_array_foreach(json_object_get(analysis, "inputs"), i, one)
+	{
+		const char *name = json_string_value(json_object_get(one, "name"));
+		struct key_shown s = { .what = "input", .name = name };
+		if (!is_shown(parts, s, one))
+			return unfit(run_id, "an input is not what the key was made from", err);
+	}
+	return 0;
+}
+
+static int check_record(int run_fd, const char *key, const char *run_id, struct err *err)
+{
+	CLEANUP_JSON json_t *verdict = NULL;
+	CLEANUP_JSON json_t *analysis = NULL;
+	int r = json_read_file(run_fd, "verdict.json", RECORD_MAX, &verdict, err);
+	if (r == -ENOENT)
+		return unfit(run_id, "it has no verdict", err);
+	if (r >= 0)
+		r = json_read_file(run_fd, "analysis.json", RECORD_MAX, &analysis, err);
+	if (r < 0)
+		return r;
+	if (!str_eq(json_string_value(json_object_get(verdict, "cause")), "ok"))
+		return unfit(run_id, "its cause is not ok", err);
+	const json_t *its = json_object_get(analysis, "key");
+	if (!str_eq(json_string_value(json_object_get(its, "sha256")), key))
+		return unfit(run_id, "it has another key, or none", err);
+	return check_shown(run_id, analysis, json_object_get(its, "parts"), err);
+}
+
+static json_t *output_json(const json_t *file)
+{
+	static const char *const names[] = { "path", "path_hex", "size", "sha256", "media_type" };
+	json_t *o = json_object();
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (json_object_get(file, names[i]))
+			json_object_set(o, names[i], json_object_get(file, names[i]));
+	return o;
+}
+
+/* A run that matched nothing has an empty list. */
+static int outputs_json(int run_fd, const char *run_id, json_t **ret, struct err *err)
+{
+	CLEANUP_JSON json_t *manifest = NULL;
+	json_t *file;
+	size_t i;
+	int r = fetch_manifest(run_fd, &manifest, err);
+	if (r < 0)
+		return r == -ENOENT ? unfit(run_id, "nothing was collected", err) : r;
+	if (json_is_true(json_object_get(manifest, "partial")))
+		return unfit(run_id, "its outputs are partial", err);
+	*ret = json_array();
+	json_array_foreach(json_object_get(manifest, "files"), i, file)
+		json_array_append_new(*ret, output_json(file));
+	return 0;
+}
+
+int finished_put(const struct config *c, const char *key, const char *run_id, struct err *err)
+{
+	CLEANUP_JSON json_t *outputs = NULL;
+	char time[40];
+	int r = id_check(run_id, err);
+	if (r < 0)
+		return r;
+	if (!keyed_is_key(key))
+		return err_caller(err, "'%.80s' is no key", key);
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", c->home, run_id);
+	CLEANUP_FD int home_fd = open(c->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP_FD int run_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (home_fd < 0 || run_fd < 0)
+		return errno == ENOENT ? unfit(run_id, "there is no such run", err)
+				       : err_errno(err, "open %s", path);
+	r = check_record(run_fd, key, run_id, err);
+	if (r >= 0)
+		r = outputs_json(run_fd, run_id, &outputs, err);
+	if (r < 0)
+		return r;
+	CLEANUP_JSON json_t *entry =
+		json_pack("{s:s,s:s,s:s,s:O}", "key", key, "run", run_id, "time",
+			  clock_write(clock_real_ns(), time, sizeof time), "outputs", outputs);
+	return keyed_write(home_fd, key, entry, err);
+}
+
+void finished_reader_open(const struct config *c, struct finished_reader *ret)
+{
+	*ret = (struct finished_reader)FINISHED_READER_INIT;
+	ret->config = c;
+	ret->home_fd = open(c->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	contents_begin_all(&ret->contents, c->home);
+}
+
+void finished_reader_close(struct finished_reader *r)
+{
+	cleanup_fd(&r->home_fd);
+	cleanup_fd(&r->keys_fd);
+	contents_end(&r->contents);
+}
+
+static int by_path(const void *a, const void *b)
+{
+	const struct finished_output *left = a, *right = b;
+	return strcmp(left->path, right->path);
+}
+
+static bool take_output(const json_t *file, struct finished_output *ret)
+{
+	const char *hex = json_string_value(json_object_get(file, "sha256"));
+	const char *type = json_string_value(json_object_get(file, "media_type"));
+	json_int_t size = json_integer_value(json_object_get(file, "size"));
+	char *path = fetch_path(file);
+	if (!path || !keyed_is_key(hex) || size < 0) {
+		free(path);
+		return false;
+	}
+	*ret = (struct finished_output){ .path = path,
+					 .size = (uint64_t)size,
+					 .media_type = type ? xstrdup(type) : NULL };
+	memcpy(ret->sha256, hex, HASH_HEX);
+	return true;
+}
+
+static bool take_entry(const json_t *entry, struct finished *ret)
+{
+	const json_t *outputs = json_object_get(entry, "outputs");
+	const char *time = json_string_value(json_object_get(entry, "time"));
+	json_t *file;
+	size_t i;
+	(void)snprintf(ret->run, sizeof ret->run, "%s",
+		       json_string_value(json_object_get(entry, "run")));
+	(void)snprintf(ret->time, sizeof ret->time, "%s", time ? time : "");
+	ret->outputs = xcalloc(json_array_size(outputs) + 1, sizeof *ret->outputs);
+	json_array_foreach(outputs, i, file)
+	{
+		if (!take_output(file, &ret->outputs[ret->n_outputs]))
+			return false;
+		ret->n_outputs++;
+	}
+	qsort(ret->outputs, ret->n_outputs, sizeof *ret->outputs, by_path);
+	return true;
+}
+
+/* A look through the outputs of a run. */
+struct look {
+	struct contents_reader *contents;
+	const struct finished *f;
+	bool *seen; /* owned; of each output */
+	struct str *why;
+};
+
+static bool complain(struct look *l, const char *path, const char *what)
+{
+	str_addf(l->why, "output %s %s", path, what);
+	return false;
+}
+
+static bool is_file(struct look *l, int dir_fd, const char *name, const char *path)
+{
+	struct finished_output wanted = { .path = (char *)path };
+	char hex[HASH_HEX];
+	struct stat st = { 0 };
+	const struct finished_output *o =
+		bsearch(&wanted, l->f->outputs, l->f->n_outputs, sizeof wanted, by_path);
+	if (!o)
+		return complain(l, path, "was not there when the run ended");
+	int r = contents_file(l->contents, dir_fd, name, &st, hex);
+	if (r < 0)
+		return complain(l, path, r == -EINVAL ? "is no file" : "can't be read");
+	if ((uint64_t)st.st_size != o->size || !str_eq(hex, o->sha256))
+		return complain(l, path, "is damaged");
+	l->seen[o - l->f->outputs] = true;
+	return true;
+}
+
+/* Takes the descriptor. No link is followed, and nothing is there that is not known: it would be shown with the rest. */
+static bool is_tree(struct look *l, int fd, const char *below, int depth)
+{
+	CLEANUP_DIR DIR *dir = fd < 0 || depth > OUTPUT_DEPTH_MAX ? NULL : fdopendir(fd);
+	bool good = dir != NULL;
+	if (!dir) {
+		str_addf(l->why, "its directory outputs/%s can't be read", below);
+		cleanup_fd(&fd);
+	}
+	for (const struct dirent *d; good && (d = readdir(dir));) {
+		if (str_eq(d->d_name, ".") || str_eq(d->d_name, ".."))
+			continue;
+		CLEANUP_FREE char *path = xasprintf("%s%s%s", below, *below ? "/" : "", d->d_name);
+		int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+		int below_fd = d->d_type == DT_REG ? -ENOTDIR
+						   : openat(dirfd(dir), d->d_name, flags);
+		good = below_fd >= 0 ? is_tree(l, below_fd, path, depth + 1)
+				     : is_file(l, dirfd(dir), d->d_name, path);
+	}
+	return good;
+}
+
+static bool has_outputs(struct finished_reader *r, const struct finished *f, struct str *why)
+{
+	CLEANUP_FREE bool *seen = xcalloc(f->n_outputs + 1, sizeof *seen);
+	CLEANUP_FREE char *path = xasprintf("runs/%s/outputs", f->run);
+	struct look l = { .contents = &r->contents, .f = f, .seen = seen, .why = why };
+	int fd = fs_open_beneath(r->home_fd, path, O_RDONLY | O_DIRECTORY, 0);
+	/* Without outputs no directory was made. */
+	if (!(fd == -ENOENT && !f->n_outputs) && !is_tree(&l, fd, "", 0))
+		return false;
+	for (size_t i = 0; i < f->n_outputs; i++)
+		if (!seen[i])
+			return complain(&l, f->outputs[i].path, "is gone");
+	return true;
+}
+
+static bool is_sound(struct finished_reader *r, const json_t *entry, struct finished *ret,
+		     struct str *why)
+{
+	struct stat st = { 0 };
+	if (!take_entry(entry, ret)) {
+		str_add(why, "its entry is damaged");
+		return false;
+	}
+	CLEANUP_FREE char *verdict = xasprintf("runs/%s/verdict.json", ret->run);
+	if (fstatat(r->home_fd, verdict, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		str_addf(why, "run %s was removed", ret->run);
+		return false;
+	}
+	return has_outputs(r, ret, why);
+}
+
+int finished_find(struct finished_reader *r, const char *key, struct finished *ret, char *ret_why,
+		  size_t room, struct err *err)
+{
+	CLEANUP_JSON json_t *entry = NULL;
+	CLEANUP_FINISHED struct finished f = { 0 };
+	CLEANUP_STR struct str why = { 0 };
+	ret_why[0] = 0;
+	if (r->home_fd < 0)
+		r->home_fd = open(r->config->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r->keys_fd < 0 && r->home_fd >= 0) /* the first put makes it */
+		r->keys_fd = fs_open_beneath(r->home_fd, "keys", O_RDONLY | O_DIRECTORY, 0);
+	if (r->keys_fd < 0)
+		return 0;
+	int e = keyed_read(r->keys_fd, key, &entry);
+	if (e == -ENOENT)
+		return 0;
+	if (e < 0 && e != -EBADMSG)
+		return err_set(err, ERR_HOST, -e, "read the entry of key %.12s: %s", key,
+			       strerrordesc_np(-e));
+	if (e == -EBADMSG)
+		str_add(&why, "its entry is damaged");
+	if (e >= 0 && is_sound(r, entry, &f, &why)) {
+		*ret = f;
+		f = (struct finished){ 0 };
+		return 1;
+	}
+	keyed_drop(r->keys_fd, key);
+	(void)snprintf(ret_why, room, "%s", str_text(&why));
+	str_clean(ret_why);
+	return 0;
+}

@@ -1,0 +1,62 @@
+/* The value that a pipeline is. */
+#include "flow/flow.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static void step_release(struct flow_step *s)
+{
+	free(s->name);
+	free(s->summary);
+	free(s->needs);
+	strv_release(&s->variables);
+	strv_release(&s->given);
+}
+
+static void task_release(struct flow_task *t)
+{
+	free(t->shard);
+	free(t->label);
+	analysis_release(&t->analysis);
+	for (size_t i = 0; i < t->n_sources; i++) {
+		free(t->sources[i].path);
+		free(t->sources[i].name);
+		free(t->sources[i].origin);
+	}
+	free(t->sources);
+}
+
+void flow_release(struct flow *f)
+{
+	for (size_t i = 0; i < f->n_steps; i++)
+		step_release(&f->steps[i]);
+	for (size_t i = 0; i < f->n_tasks; i++)
+		task_release(&f->tasks[i]);
+	free(f->steps);
+	free(f->tasks);
+	free(f->file);
+	free(f->real);
+	free(f->base);
+	free(f->said);
+	analysis_release(&f->defaults);
+	*f = (struct flow){ 0 };
+}
+
+ssize_t flow_find(const struct flow *f, const char *name)
+{
+	for (size_t i = 0; i < f->n_steps; i++)
+		if (str_eq(f->steps[i].name, name))
+			return (ssize_t)i;
+	return -1;
+}
+
+int flow_error(const struct flow *f, const struct flow_step *s, enum flow_place_of place,
+	       struct err *err, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	CLEANUP_FREE char *text = xvasprintf(format, args);
+	va_end(args);
+	return err_caller(err, "%s:%d:%d: step %s: %s", f->file, s->at[place].line,
+			  s->at[place].column, s->name, text);
+}

@@ -1,0 +1,359 @@
+/* From an analysis to its parts, and from the parts to the key. */
+#include "flow/key.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include "base/clock.h"
+#include "base/path.h"
+#include "flow/key_parts.h"
+#include "keeper/record.h"
+
+#define SCHEMA "cupel-key 1" /* changes when the same words come to mean another result */
+
+void fields_begin(struct str *f, const char *domain)
+{
+	f->length = 0;
+	fields_add(f, SCHEMA);
+	fields_add(f, domain);
+}
+
+void fields_add(struct str *f, const char *text)
+{
+	uint64_t length = text ? strlen(text) : UINT64_MAX;
+	str_add_n(f, &length, sizeof length);
+	if (text)
+		str_add_n(f, text, (size_t)length);
+}
+
+static void fields_count(struct str *f, uint64_t n)
+{
+	str_add_n(f, &n, sizeof n);
+}
+
+void fields_list(struct str *f, const struct strv *list)
+{
+	fields_count(f, list->n);
+	for (size_t i = 0; i < list->n; i++)
+		fields_add(f, list->v[i]);
+}
+
+void fields_end(const struct str *f, char ret_hex[HASH_HEX])
+{
+	hash_bytes(f->text, f->length, ret_hex);
+}
+
+int key_maker_new(const struct config *config, const struct fingerprint_progress *progress,
+		  struct key_maker **ret, struct err *err)
+{
+	struct utsname host;
+	int r = record_home_trust(config->home, err);
+	if (r < 0)
+		return r;
+	if (uname(&host) < 0)
+		return err_errno(err, "ask for the machine's architecture");
+	struct key_maker *m = xcalloc(1, sizeof *m);
+	m->config = config;
+	m->progress = progress;
+	m->arch = xstrdup(host.machine);
+	contents_begin_all(&m->reader, config->home);
+	*ret = m;
+	return 0;
+}
+
+void key_maker_free(struct key_maker *m)
+{
+	if (!m)
+		return;
+	contents_end(&m->reader);
+	str_release(&m->fields);
+	free(m->arch);
+	for (size_t i = 0; i < m->n_runtimes; i++)
+		free(m->runtimes[i].name);
+	free(m->runtimes);
+	for (size_t i = 0; i < m->n_choices; i++) {
+		free(m->choices[i].script);
+		free(m->choices[i].name);
+	}
+	free(m->choices);
+	free(m);
+}
+
+/* Takes the name. What can't be shown in it is in the digest all the same, since each part has its own name among its fields. */
+static void add_part(struct pairs *parts, char *name, const char *hex)
+{
+	str_clean(name);
+	if ((parts->n & (parts->n - 1)) == 0)
+		parts->v = xreallocarray(parts->v, parts->n ? 2 * parts->n : 1, sizeof *parts->v);
+	parts->v[parts->n++] = (struct pair){ .key = name, .value = xstrndup(hex, HASH_HEX - 1) };
+}
+
+static void end_part(struct key_maker *m, struct pairs *parts, char *name)
+{
+	char hex[HASH_HEX];
+	fields_end(&m->fields, hex);
+	add_part(parts, name, hex);
+}
+
+static void text_part(struct key_maker *m, struct pairs *parts, const char *name, const char *text)
+{
+	fields_begin(&m->fields, name);
+	fields_add(&m->fields, text);
+	end_part(m, parts, xstrdup(name));
+}
+
+static void list_part(struct key_maker *m, struct pairs *parts, const char *name,
+		      const struct strv *list)
+{
+	if (!list->n)
+		return;
+	fields_begin(&m->fields, name);
+	fields_list(&m->fields, list);
+	end_part(m, parts, xstrdup(name));
+}
+
+static void env_part(struct key_maker *m, struct pairs *parts, const char *name, const char *value)
+{
+	fields_begin(&m->fields, "env");
+	fields_add(&m->fields, name);
+	fields_add(&m->fields, value);
+	end_part(m, parts, xasprintf("env %s", name));
+}
+
+static void env_parts(struct key_maker *m, const struct analysis *a, struct pairs *parts)
+{
+	const struct strv *pass = &m->config->env_pass;
+	for (size_t i = 0; i < a->env.n; i++)
+		env_part(m, parts, a->env.v[i].key, a->env.v[i].value);
+	for (size_t i = 0; i < pass->n; i++) {
+		const char *value = getenv(pass->v[i]);
+		bool again = false; /* said twice, it is passed once */
+		for (size_t j = 0; j < i; j++)
+			again |= str_eq(pass->v[i], pass->v[j]);
+		if (value && !again && !pairs_get(&a->env, pass->v[i]))
+			env_part(m, parts, pass->v[i], value);
+	}
+}
+
+static void output_part(struct key_maker *m, struct pairs *parts, const struct output *o)
+{
+	fields_begin(&m->fields, "output");
+	fields_add(&m->fields, o->pattern);
+	fields_add(&m->fields, o->media_type);
+	fields_add(&m->fields, o->required ? "required" : "");
+	fields_add(&m->fields, output_check_names[o->check]);
+	end_part(m, parts, xasprintf("output %s", o->pattern));
+}
+
+/* Of those that match a file the first says what it is (collect/take.c), so their order counts. */
+static void output_parts(struct key_maker *m, const struct analysis *a, struct pairs *parts)
+{
+	struct output all = { .pattern = (char[]){ "out/**" } }; /* analysis_complete */
+	for (size_t i = 0; i < a->n_outputs; i++)
+		output_part(m, parts, &a->outputs[i]);
+	if (!a->n_outputs)
+		output_part(m, parts, &all);
+	if (a->n_outputs < 2)
+		return;
+	fields_begin(&m->fields, "outputs");
+	for (size_t i = 0; i < a->n_outputs; i++)
+		fields_add(&m->fields, a->outputs[i].pattern);
+	end_part(m, parts, xstrdup("order of outputs"));
+}
+
+static void shown_fields(const struct key_shown *s, struct str *f)
+{
+	fields_begin(f, s->what);
+	fields_add(f, s->name);
+	fields_add(f, s->kind == CONTENTS_DIRECTORY ? "directory" : "file");
+	fields_add(f, s->executable ? "x" : "");
+	fields_add(f, s->sha256);
+}
+
+void key_shown_part(const struct key_shown *s, char ret_hex[HASH_HEX])
+{
+	CLEANUP_STR struct str f = { 0 };
+	shown_fields(s, &f);
+	fields_end(&f, ret_hex);
+}
+
+static char *shown_name(const struct key_shown *s)
+{
+	return xasprintf("%s %s%s", s->what, str_eq(s->what, "input") ? "data/" : "", s->name);
+}
+
+char *key_shown_name(const struct key_shown *s)
+{
+	char *name = shown_name(s);
+	str_clean(name);
+	return name;
+}
+
+/* Links are followed as the run follows them: only the last component's matters to what is read, and to a name. */
+static int make_real(char **path, const char *what, struct stat *ret, struct err *err)
+{
+	if (lstat(*path, ret) == 0 && !S_ISLNK(ret->st_mode))
+		return 0;
+	char *real = path_real(*path);
+	if (!real || stat(real, ret) < 0) {
+		int r = err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, *path,
+				strerrordesc_np(errno));
+		free(real);
+		return r;
+	}
+	free(*path);
+	*path = real;
+	return 0;
+}
+
+/* `s` says what it is and, for an input, its name. */
+static int shown_part(struct key_maker *m, char **path, struct key_shown s, struct contents *ret,
+		      struct pairs *parts, struct err *err)
+{
+	struct stat st = { 0 };
+	int r = make_real(path, s.what, &st, err);
+	if (r >= 0)
+		r = contents_read(&m->reader, *path, ret, err);
+	if (r < 0)
+		return r;
+	s.name = s.name ? s.name : path_base(*path);
+	if (!ret->sha256[0])
+		return err_set(err, ERR_CALLER, ENOTSUP, "%s %s has no digest: %s", s.what, *path,
+			       ret->kind == CONTENTS_OTHER
+				       ? "it is neither a file nor a directory"
+				       : "it changes, or some of it can't be read");
+	s.kind = ret->kind;
+	s.executable = ret->kind == CONTENTS_FILE && (st.st_mode & 0111);
+	s.sha256 = ret->sha256;
+	shown_fields(&s, &m->fields);
+	end_part(m, parts, shown_name(&s));
+	return 0;
+}
+
+static int shown_parts(struct key_maker *m, struct analysis *a, struct pairs *parts,
+		       struct err *err)
+{
+	int r = 0;
+	free(a->code_contents);
+	a->code_contents = a->code.n ? xcalloc(a->code.n, sizeof *a->code_contents) : NULL;
+	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
+		r = shown_part(m, &a->code.v[i], (struct key_shown){ .what = "code" },
+			       &a->code_contents[i], parts, err);
+	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
+		r = shown_part(m, &a->inputs[i].path,
+			       (struct key_shown){ .what = "input", .name = a->inputs[i].name },
+			       &a->inputs[i].contents, parts, err);
+	return r;
+}
+
+/* What a project shows to each of its analyses may be much, and is looked at for all that come within a moment. */
+static int project_part(struct key_maker *m, const char *name, const char *path,
+			struct key_project *known, struct pairs *parts, struct err *err)
+{
+	if (!path)
+		return 0;
+	if (!known->looked_ns || clock_monotonic_ns() - known->looked_ns >= KEY_PROJECT_NS) {
+		CLEANUP_CONTENTS_READER struct contents_reader reader = { .cache_fd = -1 };
+		struct contents c = { 0 };
+		contents_begin(&reader, m->config->home);
+		int r = contents_read(&reader, path, &c, err);
+		if (r < 0)
+			return r;
+		known->looked_ns = clock_monotonic_ns();
+		memcpy(known->hex, c.sha256, HASH_HEX);
+	}
+	if (!known->hex[0])
+		return err_set(
+			err, ERR_CALLER, ENOTSUP,
+			"%s is shown to every analysis of the project, and is too much to be read for a key",
+			path);
+	text_part(m, parts, name, known->hex);
+	return 0;
+}
+
+static int runtime_part(struct key_maker *m, const struct analysis *a, struct pairs *parts,
+			struct err *err)
+{
+	const char *name = NULL;
+	char hex[HASH_HEX];
+	int r = key_runtime_part(m, a, &name, hex, err);
+	if (r >= 0)
+		add_part(parts, xasprintf("runtime %s", name), hex);
+	return r;
+}
+
+static int make_parts(struct key_maker *m, struct analysis *a, struct pairs *parts, struct err *err)
+{
+	if (a->db_snapshot)
+		return err_set(err, ERR_CALLER, ENOTSUP,
+			       "db_snapshot: a database that goes on living has no digest");
+	if (a->post_process)
+		return err_set(
+			err, ERR_CALLER, ENOTSUP,
+			"post_process: what it does elsewhere is not done by using a result again");
+	int r = shown_parts(m, a, parts, err);
+	if (r >= 0)
+		r = runtime_part(m, a, parts, err);
+	if (r >= 0)
+		r = project_part(m, "project data", m->config->project_data, &m->data, parts, err);
+	if (r >= 0)
+		r = project_part(m, "project docs", m->config->project_docs, &m->docs, parts, err);
+	if (r < 0)
+		return r;
+	text_part(m, parts, "schema", SCHEMA);
+	text_part(m, parts, "arch", m->arch);
+	text_part(m, parts, "network", network_names[a->network]);
+	list_part(m, parts, "command", &a->command);
+	list_part(m, parts, "args", &a->args);
+	if (a->code.n)
+		text_part(m, parts, "script", path_base(a->code.v[0]));
+	if (a->parameters)
+		text_part(m, parts, "parameters", a->parameters);
+	env_parts(m, a, parts);
+	output_parts(m, a, parts);
+	return 0;
+}
+
+static int by_name(const void *left, const void *right)
+{
+	const struct pair *a = left, *b = right;
+	int c = strcmp(a->key, b->key);
+	return c ? c : strcmp(a->value, b->value);
+}
+
+/* Names that look alike are told apart, in the order of their digests. */
+static void settle_names(struct pairs *parts)
+{
+	qsort(parts->v, parts->n, sizeof *parts->v, by_name);
+	for (size_t i = 0, same = 1; i + 1 < parts->n; i++) {
+		same = str_eq(parts->v[i + 1].key, parts->v[i + 1 - same].key) ? same + 1 : 1;
+		if (same == 1)
+			continue;
+		char *name = xasprintf("%s (%zu)", parts->v[i + 1].key, same);
+		free(parts->v[i + 1].key);
+		parts->v[i + 1].key = name;
+	}
+}
+
+int key_make(struct key_maker *m, struct analysis *a, struct err *err)
+{
+	CLEANUP(pairs_release) struct pairs parts = { 0 };
+	pairs_release(&a->key.parts);
+	a->key = (struct analysis_key){ 0 };
+	int r = make_parts(m, a, &parts, err);
+	if (r < 0)
+		return r;
+	settle_names(&parts);
+	fields_begin(&m->fields, "key");
+	for (size_t i = 0; i < parts.n; i++) {
+		fields_add(&m->fields, parts.v[i].key);
+		fields_add(&m->fields, parts.v[i].value);
+	}
+	fields_end(&m->fields, a->key.sha256);
+	a->key.parts = parts;
+	parts = (struct pairs){ 0 };
+	return 0;
+}

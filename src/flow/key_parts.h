@@ -1,0 +1,49 @@
+/* What key*.c share. */
+#pragma once
+
+#include "flow/key.h"
+
+#include "spec/contents.h"
+
+/* A list of texts, each with its length: the bytes that a part is the digest of. */
+void fields_begin(struct str *f, const char *domain);
+void fields_add(struct str *f, const char *text); /* NULL differs from "" */
+void fields_list(struct str *f, const struct strv *list);
+void fields_end(const struct str *f, char ret_hex[HASH_HEX]);
+
+/* What a runtime was when it was looked at. */
+struct key_runtime {
+	char *name; /* owned */
+	uint64_t looked_ns;
+	char hex[HASH_HEX];
+};
+
+/* Which runtime a script gets, by what it says. */
+struct key_choice {
+	char *script; /* owned; its path, its digest and the names of all code */
+	char *name;   /* owned */
+	uint64_t looked_ns;
+};
+
+/* A directory of the project, which every analysis is shown. */
+struct key_project {
+	uint64_t looked_ns; /* 0: never */
+	char hex[HASH_HEX]; /* "": not known */
+};
+
+struct key_maker {
+	const struct config *config;                 /* borrowed */
+	const struct fingerprint_progress *progress; /* borrowed or NULL */
+	struct contents_reader reader;               /* without bounds */
+	struct str fields;                           /* the part that is being made */
+	char *arch;                                  /* owned */
+	struct key_project data, docs;
+	struct key_runtime *runtimes; /* owned */
+	size_t n_runtimes;
+	struct key_choice *choices; /* owned */
+	size_t n_choices;
+};
+
+/* Which one it gets, and its part. `a` has its code_contents; *ret_name is borrowed from the maker or from `a`. */
+int key_runtime_part(struct key_maker *m, const struct analysis *a, const char **ret_name,
+		     char ret_hex[HASH_HEX], struct err *err);

@@ -1,0 +1,168 @@
+/* The part of a key that is its runtime: what is installed, by content, and what its entry says of it. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/path.h"
+#include "flow/key_parts.h"
+#include "runtime/catalog.h"
+#include "runtime/content.h"
+#include "runtime/select.h"
+#include "runtime/state.h"
+
+static bool is_fresh(uint64_t looked_ns)
+{
+	return clock_monotonic_ns() - looked_ns < KEY_RUNTIME_NS;
+}
+
+static char *script_text(const struct analysis *a)
+{
+	CLEANUP_STR struct str text = { 0 };
+	str_addf(&text, "%s\n%s", a->code.v[0], a->code_contents[0].sha256);
+	for (size_t i = 0; i < a->code.n; i++)
+		str_addf(&text, "\n%s", path_base(a->code.v[i]));
+	return str_take(&text);
+}
+
+static struct key_choice *choice_of(struct key_maker *m, char *script)
+{
+	for (size_t i = 0; i < m->n_choices; i++)
+		if (str_eq(m->choices[i].script, script)) {
+			free(script);
+			return &m->choices[i];
+		}
+	m->choices = xreallocarray(m->choices, m->n_choices + 1, sizeof *m->choices);
+	m->choices[m->n_choices] = (struct key_choice){ .script = script };
+	return &m->choices[m->n_choices++];
+}
+
+/* As a run would choose it (run/resolve.c). */
+static int choose(struct key_maker *m, const struct analysis *a, const char **ret, struct err *err)
+{
+	CLEANUP_SELECTION struct selection s = { 0 };
+	if (a->runtime || !a->code.n) {
+		*ret = a->runtime ? a->runtime : m->config->default_runtime;
+		return 0;
+	}
+	struct key_choice *choice = choice_of(m, script_text(a));
+	if (!choice->name || !is_fresh(choice->looked_ns)) {
+		int r = runtime_select(m->config, a, &s, err);
+		if (r < 0)
+			return r;
+		free(choice->name);
+		choice->name = take_ptr(s.name);
+		choice->looked_ns = clock_monotonic_ns();
+	}
+	*ret = choice->name;
+	return 0;
+}
+
+/* What the entry shows beside the runtime has no fingerprint there. By its tuples where it is too much to be read. */
+static int add_read_only(const struct key_maker *m, const struct runtime *r, struct str *f,
+			 struct err *err)
+{
+	CLEANUP_CONTENTS_READER struct contents_reader reader = { .cache_fd = -1 };
+	if (r->read_only.n)
+		contents_begin(&reader, m->config->home);
+	for (size_t i = 0; i < r->read_only.n; i++) {
+		struct contents c = { 0 };
+		CLEANUP_FREE char *real = path_real(r->read_only.v[i]);
+		int e = contents_read(&reader, real ? real : r->read_only.v[i], &c, err);
+		if (e < 0)
+			return e;
+		if (!c.sha256[0] && !c.stat[0])
+			return err_set(
+				err, ERR_CALLER, ENOTSUP,
+				"runtime '%s' shows %s, which has too many entries to be looked at",
+				r->name, r->read_only.v[i]);
+		fields_add(f, r->read_only.v[i]);
+		fields_add(f, c.sha256[0] ? c.sha256 : c.stat);
+	}
+	return 0;
+}
+
+static int add_entry(const struct key_maker *m, const struct runtime *r, struct str *f,
+		     struct err *err)
+{
+	fields_add(f, runtime_kind_names[r->kind]);
+	fields_add(f, r->path);
+	fields_add(f, "env");
+	for (size_t i = 0; i < r->env.n; i++) {
+		fields_add(f, r->env.v[i].key);
+		fields_add(f, r->env.v[i].value);
+	}
+	fields_add(f, "interpreters");
+	for (size_t i = 0; i < r->n_interpreters; i++) {
+		fields_add(f, r->interpreters[i].extension);
+		fields_list(f, &r->interpreters[i].argv);
+	}
+	fields_add(f, "devices");
+	fields_list(f, &r->devices);
+	fields_add(f, "read_only");
+	return add_read_only(m, r, f, err);
+}
+
+static int look(struct key_maker *m, const struct analysis *a, const char *name,
+		char ret_hex[HASH_HEX], struct err *err)
+{
+	CLEANUP_RUNTIME struct runtime runtime = { 0 };
+	struct fingerprint f = { 0 };
+	char content[HASH_HEX];
+	int r = catalog_find(m->config, name, &runtime, err);
+	if (r >= 0)
+		r = runtime_unpack(m->config, &runtime, err);
+	if (r < 0)
+		return r;
+	int fit = runtime_fit(m->config, &runtime, &f, err);
+	if (fit < 0 && !(fit == -ESTALE && a->allow_drift))
+		return fit;
+	const struct content_request q = { .config = m->config,
+					   .runtime = &runtime,
+					   .identity = f.hex[DEPTH_IDENTITY],
+					   .progress = m->progress };
+	r = runtime_content(&q, content, err);
+	if (r < 0)
+		return r;
+	fields_begin(&m->fields, "runtime");
+	fields_add(&m->fields, content);
+	r = add_entry(m, &runtime, &m->fields, err);
+	if (r < 0)
+		return r;
+	fields_end(&m->fields, ret_hex);
+	if (fit < 0 && err) /* allowed: what was said of it is no error */
+		*err = (struct err){ 0 };
+	return fit < 0 ? 0 : 1;
+}
+
+int key_runtime_part(struct key_maker *m, const struct analysis *a, const char **ret_name,
+		     char ret_hex[HASH_HEX], struct err *err)
+{
+	const char *name = NULL;
+	int r = choose(m, a, &name, err);
+	if (r < 0)
+		return r;
+	struct key_runtime *known = NULL;
+	for (size_t i = 0; i < m->n_runtimes && !known; i++)
+		if (str_eq(m->runtimes[i].name, name))
+			known = &m->runtimes[i];
+	if (!known || !is_fresh(known->looked_ns)) {
+		r = look(m, a, name, ret_hex, err);
+		if (r < 0)
+			return r;
+		*ret_name = name;
+		if (r == 0) /* not fit: nobody else is to rely on it */
+			return 0;
+		if (!known) {
+			m->runtimes =
+				xreallocarray(m->runtimes, m->n_runtimes + 1, sizeof *m->runtimes);
+			known = &m->runtimes[m->n_runtimes++];
+			*known = (struct key_runtime){ .name = xstrdup(name) };
+		}
+		known->looked_ns = clock_monotonic_ns();
+		memcpy(known->hex, ret_hex, HASH_HEX);
+		return 0;
+	}
+	memcpy(ret_hex, known->hex, HASH_HEX);
+	*ret_name = known->name;
+	return 0;
+}

@@ -1,0 +1,176 @@
+#include "flow/past.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "flow/finished.h"
+#include "flow/record.h"
+
+#define CHAIN_MAX  16 /* records that are looked at */
+#define RECORD_MAX (8 << 20)
+
+struct flow_past {
+	const struct config *config; /* borrowed */
+	char next[ID_MAX + 1];       /* the next older record; "": no more */
+	unsigned read;               /* records that were */
+	json_t *tasks;               /* owned; label -> {run, key, parts or none} */
+	json_t *attempts;            /* owned; label -> number, of the newest record */
+};
+
+struct flow_past *flow_past_new(const struct config *c, const char *id)
+{
+	struct flow_past *p = xcalloc(1, sizeof *p);
+	p->config = c;
+	(void)snprintf(p->next, sizeof p->next, "%s", id);
+	p->tasks = json_object();
+	p->attempts = json_object();
+	return p;
+}
+
+void flow_past_free(struct flow_past *p)
+{
+	if (!p)
+		return;
+	json_decref(p->tasks);
+	json_decref(p->attempts);
+	free(p);
+}
+
+static char *label_of(const json_t *line)
+{
+	const char *step = json_string_value(json_object_get(line, "step"));
+	const char *shard = json_string_value(json_object_get(line, "shard"));
+	if (!step)
+		return NULL;
+	return shard ? xasprintf("%s[%s]", step, shard) : xstrdup(step);
+}
+
+struct reading {
+	struct flow_past *past;
+	json_t *tasks; /* of this record */
+};
+
+static bool take_line(void *data, json_t *line)
+{
+	struct reading *r = data;
+	CLEANUP_FREE char *label = label_of(line);
+	const char *event = json_string_value(json_object_get(line, "event"));
+	if (!label || (!str_eq(event, "started") && !str_eq(event, "reused")))
+		return true;
+	if (r->past->read == 0 && json_is_integer(json_object_get(line, "attempt")))
+		json_object_set(r->past->attempts, label, json_object_get(line, "attempt"));
+	if (json_object_get(line, "key"))
+		json_object_set(r->tasks, label, line);
+	return true;
+}
+
+/* Goes one record back; false if there is none. */
+static bool read_older(struct flow_past *p)
+{
+	struct err unused = { 0 };
+	CLEANUP_JSON json_t *tasks = json_object();
+	CLEANUP_JSON json_t *asked = NULL;
+	struct reading r = { .past = p, .tasks = tasks };
+	const char *label;
+	json_t *line;
+	if (!p->next[0] || p->read >= CHAIN_MAX)
+		return false;
+	(void)flow_record_lines(p->config, p->next, take_line, &r, &unused);
+	json_object_foreach(tasks, label, line) if (!json_object_get(p->tasks, label))
+		json_object_set(p->tasks, label, line);
+	const char *previous = NULL;
+	if (flow_record_read(p->config, p->next, "pipeline.json", &asked, &unused) >= 0)
+		previous = json_string_value(json_object_get(asked, "previous"));
+	(void)snprintf(p->next, sizeof p->next, "%s",
+		       previous && id_check(previous, &unused) >= 0 ? previous : "");
+	p->read++;
+	return true;
+}
+
+unsigned flow_past_attempts(struct flow_past *p, const char *label)
+{
+	if (p->read == 0)
+		(void)read_older(p);
+	return (unsigned)json_integer_value(json_object_get(p->attempts, label));
+}
+
+/* The parts of a task that was reused are those of the run that it was reused from. */
+static json_t *parts_of(const struct flow_past *p, const json_t *line)
+{
+	struct err unused = { 0 };
+	json_t *parts = json_object_get(line, "parts");
+	const char *run = json_string_value(json_object_get(line, "run"));
+	if (parts || !run || id_check(run, &unused) < 0)
+		return json_incref(parts);
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", p->config->home, run);
+	CLEANUP_JSON json_t *record = NULL;
+	CLEANUP_FD int dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	if (dir_fd < 0 || json_read_file(dir_fd, "analysis.json", RECORD_MAX, &record, &unused) < 0)
+		return NULL;
+	return json_incref(json_object_get(json_object_get(record, "key"), "parts"));
+}
+
+static void say(struct str *to, const char *what, const char *how)
+{
+	str_addf(to, "%s%s %s", to->length ? ", " : "", what, how);
+}
+
+char *flow_past_why(struct flow_past *p, const char *label, const struct analysis_key *now,
+		    char ret_run[ID_MAX + 1])
+{
+	struct str text = { 0 };
+	ret_run[0] = '\0';
+	while (!json_object_get(p->tasks, label))
+		if (!read_older(p))
+			return xstrdup("it was not run before");
+	const json_t *line = json_object_get(p->tasks, label);
+	CLEANUP_JSON json_t *parts = parts_of(p, line);
+	const char *run = json_string_value(json_object_get(line, "run")), *name;
+	json_t *then;
+	(void)snprintf(ret_run, ID_MAX + 1, "%s", run ? run : "");
+	if (str_eq(json_string_value(json_object_get(line, "key")), now->sha256))
+		return xstrdup("nothing changed, but no result of it can be used");
+	for (size_t i = 0; i < now->parts.n; i++) {
+		then = json_object_get(parts, now->parts.v[i].key);
+		if (!then)
+			say(&text, now->parts.v[i].key, "is new");
+		else if (!str_eq(json_string_value(then), now->parts.v[i].value))
+			say(&text, now->parts.v[i].key, "changed");
+	}
+	json_object_foreach(parts, name, then) if (!pairs_get(&now->parts, name))
+		say(&text, name, "is gone");
+	return text.length ? str_take(&text) : xstrdup("what it was made of is not known any more");
+}
+
+struct recovery {
+	json_t *open; /* owned; run -> key, of runs whose end was not told */
+};
+
+static bool take_end(void *data, json_t *line)
+{
+	struct recovery *r = data;
+	const char *event = json_string_value(json_object_get(line, "event"));
+	const char *run = json_string_value(json_object_get(line, "run"));
+	if (str_eq(event, "started") && run && json_object_get(line, "key"))
+		json_object_set(r->open, run, json_object_get(line, "key"));
+	else if (str_eq(event, "ended") && run)
+		json_object_del(r->open, run);
+	return true;
+}
+
+void flow_past_recover(const struct config *c, const char *id)
+{
+	CLEANUP_JSON json_t *open = json_object();
+	CLEANUP_JSON json_t *result = NULL;
+	struct recovery r = { .open = open };
+	struct err unused = { 0 };
+	const char *run;
+	json_t *key;
+	if (!id[0] || flow_record_read(c, id, "result.json", &result, &unused) >= 0)
+		return;
+	(void)flow_record_lines(c, id, take_end, &r, &unused);
+	json_object_foreach(open, run, key) if (json_is_string(key) && id_check(run, &unused) >= 0)(
+		void) finished_put(c, json_string_value(key), run, &unused);
+}

@@ -1,0 +1,310 @@
+#include "flow/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "keeper/record.h"
+#include "spec/parameters.h"
+#include "spec/spec_json.h"
+
+#define FILES       ".files"
+#define RECORD_MAX  ((size_t)256 << 20)
+#define PENDING_MAX (1 << 20)
+
+void flow_record_release(struct flow_record *r)
+{
+	cleanup_fd(&r->dir_fd);
+	cleanup_fd(&r->lock_fd);
+	cleanup_fd(&r->log_fd);
+	str_release(&r->pending);
+}
+
+static int open_pipelines(const struct config *c, struct err *err)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/" FLOW_PIPELINES, c->home);
+	int fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? err_errno(err, "open %s", path) : fd;
+}
+
+static int make_pipelines(const struct config *c, struct err *err)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/" FLOW_PIPELINES, c->home);
+	CLEANUP_FREE char *files = xasprintf("%s/" FILES, path);
+	int r = record_home(c->home, err);
+	if (r < 0)
+		return r;
+	if ((mkdir(path, 0700) < 0 && errno != EEXIST) ||
+	    (mkdir(files, 0700) < 0 && errno != EEXIST))
+		return err_errno(err, "make %s", path);
+	return open_pipelines(c, err);
+}
+
+static int open_record(const struct config *c, const char *id, struct err *err)
+{
+	struct err unused = { 0 };
+	int r = id_check(id, err);
+	if (r < 0)
+		return r;
+	CLEANUP_FD int all_fd = open_pipelines(c, &unused);
+	int fd = all_fd < 0 ? all_fd
+			    : fs_open_beneath(all_fd, id, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return err_set(err, ERR_CALLER, ENOENT, "there is no pipeline '%s' in %s/%s", id,
+			       c->home, FLOW_PIPELINES);
+	return fd;
+}
+
+static void file_key(const struct flow *f, char ret[sizeof FILES + HASH_HEX])
+{
+	char hex[HASH_HEX];
+	hash_bytes(f->real, strlen(f->real), hex);
+	(void)snprintf(ret, sizeof FILES + HASH_HEX, FILES "/%s", hex);
+}
+
+static void read_last(int all_fd, const struct flow *f, char ret[ID_MAX + 1])
+{
+	char name[sizeof FILES + HASH_HEX];
+	struct err unused = { 0 };
+	file_key(f, name);
+	ssize_t n = fs_read_small(all_fd, name, ret, ID_MAX + 1);
+	if (n < 0 || id_check(ret, &unused) < 0)
+		ret[0] = '\0';
+}
+
+void flow_record_last(const struct config *c, const struct flow *f, char ret[ID_MAX + 1])
+{
+	struct err unused = { 0 };
+	CLEANUP_FD int all_fd = open_pipelines(c, &unused);
+	ret[0] = '\0';
+	if (all_fd >= 0)
+		read_last(all_fd, f, ret);
+}
+
+static json_t *steps_json(const struct flow *f)
+{
+	json_t *steps = json_array();
+	for (size_t i = 0; i < f->n_steps; i++) {
+		const struct flow_step *s = &f->steps[i];
+		const struct analysis *a = &f->tasks[s->first].analysis;
+		json_t *needs = json_array();
+		for (size_t k = 0; k < s->n_needs; k++)
+			json_array_append_new(needs, json_text(f->steps[s->needs[k].step].name));
+		json_array_append_new(
+			steps,
+			json_pack("{s:o,s:i,s:o,s:o,s:o,s:o,s:I}", "name", json_text(s->name),
+				  "line", s->at[FLOW_AT_NAME].line, "summary",
+				  s->summary ? json_text(s->summary) : json_null(), "runtime",
+				  a->runtime ? json_text(a->runtime) : json_null(), "needs", needs,
+				  "scatter", s->scattered ? strv_json(&s->variables) : json_null(),
+				  "shards", (json_int_t)s->n_tasks));
+	}
+	return steps;
+}
+
+static json_t *pipeline_json(const struct flow *f, const struct flow_record *r)
+{
+	char now[40];
+	const struct analysis *all = &f->defaults;
+	json_t *labels = json_object();
+	for (size_t i = 0; i < all->labels.n; i++)
+		json_object_set_new(labels, all->labels.v[i].key,
+				    json_text(all->labels.v[i].value));
+	return json_pack(
+		"{s:s,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:s,s:o,s:i,s:o}", "id", r->id, "name",
+		all->name ? json_text(all->name) : json_null(), "file", json_text(f->real),
+		"file_sha256", f->sha256, "quest", all->quest ? json_text(all->quest) : json_null(),
+		"labels", labels, "parameters", parameters_json(all->parameters), "said",
+		parameters_json(f->said), "created", clock_write(clock_real_ns(), now, sizeof now),
+		"previous", r->previous[0] ? json_string(r->previous) : json_null(), "uid",
+		(int)getuid(), "steps", steps_json(f));
+}
+
+static int take_lock(struct flow_record *r, struct err *err)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	r->lock_fd = fs_open_beneath(r->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (r->lock_fd < 0)
+		return err_set(err, ERR_HOST, -r->lock_fd, "lock the pipeline '%s': %s", r->id,
+			       strerrordesc_np(-r->lock_fd));
+	if (fcntl(r->lock_fd, F_SETLK, &lock) < 0)
+		return err_set(err, ERR_CALLER, EBUSY,
+			       "the pipeline '%s' is being run by another process", r->id);
+	return 0;
+}
+
+static int open_log(struct flow_record *r, struct err *err)
+{
+	r->log_fd = fs_open_beneath(r->dir_fd, "steps.jsonl",
+				    O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	if (r->log_fd < 0)
+		return err_set(err, ERR_HOST, -r->log_fd, "open the log of the pipeline '%s': %s",
+			       r->id, strerrordesc_np(-r->log_fd));
+	return 0;
+}
+
+static int fill_record(int all_fd, const struct flow *f, struct flow_record *r, struct err *err)
+{
+	char name[sizeof FILES + HASH_HEX];
+	CLEANUP_JSON json_t *asked = pipeline_json(f, r);
+	CLEANUP_FD int files_fd =
+		fs_open_beneath(all_fd, FILES, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	int e = take_lock(r, err);
+	if (e >= 0)
+		e = open_log(r, err);
+	if (e >= 0)
+		e = json_write_file(r->dir_fd, "pipeline.json", asked, err);
+	file_key(f, name);
+	if (e >= 0 && files_fd < 0)
+		e = err_set(err, ERR_HOST, -files_fd, "open the index of pipelines: %s",
+			    strerrordesc_np(-files_fd));
+	if (e >= 0)
+		e = fs_write_atomic(files_fd, name + sizeof FILES, r->id, strlen(r->id), 0600, err);
+	return e;
+}
+
+int flow_record_new(const struct config *c, const struct flow *f, struct flow_record *ret,
+		    struct err *err)
+{
+	CLEANUP_FLOW_RECORD struct flow_record r = FLOW_RECORD_INIT;
+	CLEANUP_FD int all_fd = make_pipelines(c, err);
+	if (all_fd < 0)
+		return all_fd;
+	if (f->defaults.id)
+		(void)snprintf(r.id, sizeof r.id, "%s", f->defaults.id);
+	else
+		id_generate(r.id);
+	int e = id_check(r.id, err);
+	if (e < 0)
+		return e;
+	if (mkdirat(all_fd, r.id, 0700) < 0) {
+		if (errno == EEXIST)
+			return err_set(
+				err, ERR_CALLER, EEXIST,
+				"there is a pipeline '%s' already; `cupel resume %s` goes on with it",
+				r.id, r.id);
+		return err_errno(err, "make the record of the pipeline '%s'", r.id);
+	}
+	r.dir_fd = fs_open_beneath(all_fd, r.id, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	if (r.dir_fd < 0)
+		return err_set(err, ERR_HOST, -r.dir_fd, "open the record of the pipeline '%s': %s",
+			       r.id, strerrordesc_np(-r.dir_fd));
+	read_last(all_fd, f, r.previous);
+	e = fill_record(all_fd, f, &r, err);
+	if (e < 0)
+		return e;
+	*ret = r;
+	r = (struct flow_record)FLOW_RECORD_INIT;
+	return 0;
+}
+
+int flow_record_resume(const struct config *c, const char *id, struct flow_record *ret,
+		       struct err *err)
+{
+	CLEANUP_FLOW_RECORD struct flow_record r = FLOW_RECORD_INIT;
+	r.dir_fd = open_record(c, id, err);
+	if (r.dir_fd < 0)
+		return r.dir_fd;
+	(void)snprintf(r.id, sizeof r.id, "%s", id);
+	(void)snprintf(r.previous, sizeof r.previous, "%s", id); /* it goes on from itself */
+	int e = take_lock(&r, err);
+	if (e >= 0)
+		e = open_log(&r, err);
+	if (e < 0)
+		return e;
+	str_add(&r.pending, "\n"); /* a line that was cut ends here */
+	*ret = r;
+	r = (struct flow_record)FLOW_RECORD_INIT;
+	return 0;
+}
+
+void flow_record_add(struct flow_record *r, json_t *line)
+{
+	char now[40];
+	json_object_set_new(line, "time",
+			    json_string(clock_write(clock_real_ns(), now, sizeof now)));
+	CLEANUP_FREE char *text = json_dumps(line, JSON_COMPACT);
+	json_decref(line);
+	if (!text)
+		abort();
+	str_add(&r->pending, text);
+	str_add(&r->pending, "\n");
+	if (r->pending.length > PENDING_MAX)
+		(void)flow_record_flush(r, NULL);
+}
+
+int flow_record_flush(struct flow_record *r, struct err *err)
+{
+	if (!r->pending.length)
+		return 0;
+	int e = fs_append(r->log_fd, r->pending.text, r->pending.length);
+	if (e < 0)
+		return err_set(err, ERR_HOST, -e, "record what the pipeline '%s' does: %s", r->id,
+			       strerrordesc_np(-e));
+	r->pending.length = 0;
+	r->pending.text[0] = '\0';
+	return 0;
+}
+
+int flow_record_end(struct flow_record *r, const json_t *result, struct err *err)
+{
+	CLEANUP_FREE char *text = json_dumps(result, JSON_COMPACT);
+	int e = flow_record_flush(r, err);
+	if (!text)
+		abort();
+	return e < 0 ? e : fs_write_atomic(r->dir_fd, "result.json", text, strlen(text), 0600, err);
+}
+
+bool flow_record_exists(const struct config *c, const char *id)
+{
+	struct err unused = { 0 };
+	CLEANUP_FD int fd = open_record(c, id, &unused);
+	return fd >= 0;
+}
+
+bool flow_record_alive(const struct config *c, const char *id)
+{
+	struct err unused = { 0 };
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	CLEANUP_FD int dir_fd = open_record(c, id, &unused);
+	CLEANUP_FD int fd = dir_fd < 0 ? -1
+				       : fs_open_beneath(dir_fd, "lock", O_RDWR | O_CLOEXEC, 0);
+	return fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+int flow_record_read(const struct config *c, const char *id, const char *name, json_t **ret,
+		     struct err *err)
+{
+	CLEANUP_FD int dir_fd = open_record(c, id, err);
+	if (dir_fd < 0)
+		return dir_fd;
+	if (faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_set(err, ERR_CALLER, ENOENT, "the pipeline '%s' has no %s yet", id,
+			       name);
+	return json_read_file(dir_fd, name, RECORD_MAX, ret, err);
+}
+
+int flow_record_lines(const struct config *c, const char *id,
+		      bool (*each)(void *data, json_t *line), void *data, struct err *err)
+{
+	CLEANUP_FREE char *text = NULL;
+	size_t length = 0;
+	CLEANUP_FD int dir_fd = open_record(c, id, err);
+	int r = dir_fd < 0
+			? dir_fd
+			: fs_read_capped(dir_fd, "steps.jsonl", FLOW_LOG_MAX, &text, &length, err);
+	if (r < 0)
+		return r;
+	for (char *line = text, *end; (end = memchr(line, '\n', (size_t)(text + length - line)));
+	     line = end + 1) {
+		CLEANUP_JSON json_t *value = json_loadb(line, (size_t)(end - line), 0, NULL);
+		if (json_is_object(value) && !each(data, value))
+			break;
+	}
+	return 0;
+}

@@ -1,0 +1,371 @@
+/* One task of a pipeline: was it finished before, start it, hear how it ended, try again. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collect/fetch.h"
+#include "flow/engine_parts.h"
+
+#define VERDICT_MAX (1 << 20)
+
+static json_t *line_of(const struct engine *e, size_t task, const char *event)
+{
+	const struct flow_task *t = &e->flow->tasks[task];
+	json_t *line = json_pack("{s:o,s:o,s:s}", "step", json_text(e->flow->steps[t->step].name),
+				 "shard", t->shard ? json_text(t->shard) : json_null(), "event",
+				 event);
+	if (e->tasks[task].key[0])
+		json_object_set_new(line, "key", json_string(e->tasks[task].key));
+	return line;
+}
+
+static void set_reason(struct task_state *s, char *reason)
+{
+	free(s->reason);
+	s->reason = reason;
+}
+
+/* It can't be run at all: there is no run to point to. */
+static void fail_unstarted(struct engine *e, size_t task, const struct err *why)
+{
+	struct task_state *s = &e->tasks[task];
+	json_t *line = line_of(e, task, "ended");
+	struct flow_news news = { .kind = FLOW_NEWS_ENDED,
+				  .task = &e->flow->tasks[task],
+				  .why = why->text,
+				  .cause = cause_name(CAUSE_SETUP) };
+	s->cause = CAUSE_SETUP;
+	(void)snprintf(s->cause_name, sizeof s->cause_name, "%s", cause_name(CAUSE_SETUP));
+	s->exit_status = why->kind == ERR_CALLER ? 2 : 125;
+	json_object_set_new(line, "cause", json_string(s->cause_name));
+	json_object_set_new(line, "error", json_text(why->text));
+	flow_record_add(&e->record, line);
+	engine_set(e, task, FLOW_FAILED);
+	engine_tell(e, &news);
+}
+
+static void take_outputs(struct flow_made *made, const struct finished *f)
+{
+	(void)snprintf(made->run, sizeof made->run, "%s", f->run);
+	strv_release(&made->outputs);
+	for (size_t i = 0; i < f->n_outputs; i++)
+		strv_add(&made->outputs, f->outputs[i].path);
+}
+
+static bool is_forced(const struct engine *e, const struct flow_step *s)
+{
+	return e->q->force && strv_has(e->q->force, s->name);
+}
+
+/* True if a result of its key is there, and whole. */
+static bool find_finished(struct engine *e, size_t task)
+{
+	CLEANUP_FINISHED struct finished found = { 0 };
+	struct task_state *s = &e->tasks[task];
+	struct err err = { 0 };
+	char lost[200] = "", run[ID_MAX + 1];
+	int r = finished_find(&e->finished, s->key, &found, lost, sizeof lost, &err);
+	if (r > 0) {
+		take_outputs(&e->made[task], &found);
+		return true;
+	}
+	if (r < 0)
+		set_reason(s, xasprintf("what is known of it can't be read: %s", err.text));
+	else if (lost[0])
+		set_reason(s, xasprintf("its result can't be used: %s", lost));
+	else
+		set_reason(s, flow_past_why(e->past, e->flow->tasks[task].label,
+					    &e->flow->tasks[task].analysis.key, run));
+	return false;
+}
+
+static bool is_reusable(struct engine *e, size_t task)
+{
+	struct flow_task *t = &e->flow->tasks[task];
+	const struct flow_step *step = &e->flow->steps[t->step];
+	struct task_state *s = &e->tasks[task];
+	struct err err = { 0 };
+	if (key_make(e->keys, &t->analysis, &err) < 0) {
+		set_reason(s, xasprintf("it has no key: %s", err.text));
+		return false;
+	}
+	memcpy(s->key, t->analysis.key.sha256, sizeof s->key);
+	if (is_forced(e, step)) {
+		set_reason(s, xstrdup("it is forced"));
+		return false;
+	}
+	if (!step->cache) {
+		set_reason(s, xstrdup("its results are never reused (cache: off)"));
+		return false;
+	}
+	return find_finished(e, task);
+}
+
+void engine_look(struct engine *e, size_t task)
+{
+	struct flow_task *t = &e->flow->tasks[task];
+	struct err err = { 0 };
+	if (flow_link(e->flow, e->home, e->made, t, &err) < 0) {
+		fail_unstarted(e, task, &err);
+		return;
+	}
+	if (!is_reusable(e, task)) {
+		engine_set(e, task, FLOW_QUEUED);
+		queue_add(&e->queued, task);
+		return;
+	}
+	struct flow_news news = {
+		.kind = FLOW_NEWS_REUSED, .task = t, .run = e->made[task].run, .ok = true
+	};
+	json_t *line = line_of(e, task, "reused");
+	json_object_set_new(line, "run", json_string(e->made[task].run));
+	flow_record_add(&e->record, line);
+	engine_set(e, task, FLOW_REUSED);
+	engine_tell(e, &news);
+	engine_passed(e, task);
+}
+
+/* Unique, and readable as far as an id may be long. */
+static void choose_id(const struct engine *e, size_t task, unsigned attempt, char ret[ID_MAX + 1])
+{
+	const struct flow_task *t = &e->flow->tasks[task];
+	const struct flow_step *step = &e->flow->steps[t->step];
+	char tail[32], tag[HASH_TAG], whole[3 * ID_MAX];
+	if (t->shard)
+		(void)snprintf(tail, sizeof tail, "-%zu-%u", task - step->first + 1, attempt);
+	else
+		(void)snprintf(tail, sizeof tail, "-%u", attempt);
+	int n = snprintf(whole, sizeof whole, "%s-%s%s", e->record.id, step->name, tail);
+	if (n <= ID_MAX) {
+		memcpy(ret, whole, (size_t)n + 1);
+		return;
+	}
+	hash_tag(e->record.id, tag);
+	(void)snprintf(ret, ID_MAX + 1, "%.8s-%s%s", tag, step->name, tail);
+}
+
+static json_t *started_line(const struct engine *e, size_t task)
+{
+	const struct task_state *s = &e->tasks[task];
+	const struct analysis *a = &e->flow->tasks[task].analysis;
+	json_t *line = line_of(e, task, "started");
+	json_object_set_new(line, "run", json_text(a->id));
+	json_object_set_new(line, "attempt", json_integer(s->attempt));
+	json_object_set_new(line, "why", json_text(s->reason ? s->reason : ""));
+	if (s->key[0]) {
+		json_t *parts = json_object();
+		for (size_t i = 0; i < a->key.parts.n; i++)
+			json_object_set_new(parts, a->key.parts.v[i].key,
+					    json_string(a->key.parts.v[i].value));
+		json_object_set_new(line, "parts", parts);
+	}
+	return line;
+}
+
+static void prepare(struct engine *e, size_t task)
+{
+	struct flow_task *t = &e->flow->tasks[task];
+	struct analysis *a = &t->analysis;
+	struct task_state *s = &e->tasks[task];
+	char id[ID_MAX + 1];
+	if (!s->attempt && e->q->resume)
+		s->attempt = flow_past_attempts(e->past, t->label);
+	choose_id(e, task, ++s->attempt, id);
+	free(a->id);
+	a->id = xstrdup(id);
+	strv_add(&s->attempts, id);
+	if (!a->place.pipeline) {
+		a->place.pipeline = xstrdup(e->record.id);
+		a->place.step = xstrdup(t->label);
+	}
+	a->place.attempt = s->attempt;
+}
+
+int engine_start(struct engine *e, size_t task, struct err *err)
+{
+	struct flow_task *t = &e->flow->tasks[task];
+	struct task_state *s = &e->tasks[task];
+	CLEANUP_RESOLVED struct resolved resolved = { 0 };
+	struct err why = { 0 };
+	prepare(e, task);
+	if (run_resolve(e->config, &t->analysis, &resolved, &why) < 0) {
+		fail_unstarted(e, task, &why);
+		return 0;
+	}
+	s->limits = resolved.limits;
+	flow_record_add(&e->record, started_line(e, task));
+	int r = flow_record_flush(&e->record, err);
+	if (r < 0)
+		return r;
+	if (run_start(e->config, &t->analysis, &resolved, &s->run, &why) < 0) {
+		fail_unstarted(e, task, &why);
+		return 0;
+	}
+	engine_set(e, task, FLOW_RUNNING);
+	e->running[e->n_running++] = task;
+	struct flow_news news = { .kind = FLOW_NEWS_STARTED,
+				  .task = t,
+				  .run = t->analysis.id,
+				  .why = s->reason,
+				  .attempt = s->attempt };
+	engine_tell(e, &news);
+	return 0;
+}
+
+/* What its own record says. */
+static int read_end(struct engine *e, size_t task, char **ret_notes, struct err *err)
+{
+	struct task_state *s = &e->tasks[task];
+	CLEANUP_JSON json_t *verdict = NULL;
+	int dir_fd = run_dir(&s->run);
+	int r = dir_fd < 0 ? err_errno(err, "open the record of %s", s->run.id)
+			   : json_read_file(dir_fd, "verdict.json", VERDICT_MAX, &verdict, err);
+	if (r < 0)
+		return r;
+	const json_t *usage = json_object_get(verdict, "usage");
+	const char *cause = json_string_value(json_object_get(verdict, "cause"));
+	const char *notes = json_string_value(json_object_get(verdict, "completion_notes"));
+	(void)snprintf(s->cause_name, sizeof s->cause_name, "%s", cause ? cause : "?");
+	for (s->cause = 0; s->cause < CAUSE_COUNT_ && !str_eq(cause_name(s->cause), cause);)
+		s->cause++;
+	s->wall_ns = (uint64_t)json_integer_value(json_object_get(usage, "wall_usec")) * 1000;
+	s->memory_bytes = (uint64_t)json_integer_value(json_object_get(usage, "memory_peak_bytes"));
+	*ret_notes = xstrdup(notes ? notes : "");
+	return 0;
+}
+
+static int list_outputs(struct engine *e, size_t task, struct err *err)
+{
+	CLEANUP_JSON json_t *manifest = NULL;
+	struct flow_made *made = &e->made[task];
+	size_t i;
+	json_t *file;
+	strv_release(&made->outputs);
+	(void)snprintf(made->run, sizeof made->run, "%s", e->tasks[task].run.id);
+	int r = fetch_manifest(run_dir(&e->tasks[task].run), &manifest, err);
+	if (r == -ENOENT)
+		return 0; /* it made none */
+	json_array_foreach(json_object_get(manifest, "files"), i, file)
+	{
+		char *path = fetch_path(file);
+		if (path)
+			strv_take(&made->outputs, path);
+	}
+	return r;
+}
+
+/* More of the limit that was reached, as far as the step and the host allow. False if there is no more. */
+static bool grow(const struct engine *e, size_t task, enum cause cause)
+{
+	const struct task_state *s = &e->tasks[task];
+	struct flow_task *t = &e->flow->tasks[task];
+	const struct flow_retry *retry = &e->flow->steps[t->step].retries[cause];
+	int limit = flow_retry_limit(cause);
+	if (limit < 0 || retry->factor <= 1)
+		return true;
+	uint64_t now = s->limits.at[limit].value, ceiling = e->config->ceilings.at[limit].value;
+	uint64_t more = (uint64_t)((double)now * retry->factor);
+	if (retry->max && more > retry->max)
+		more = retry->max;
+	if (ceiling && more > ceiling)
+		more = ceiling;
+	if (more <= now)
+		return false;
+	limits_set(&t->analysis.limits, (enum limit_id)limit, more, "retries");
+	return true;
+}
+
+static bool wants_again(struct engine *e, size_t task)
+{
+	struct task_state *s = &e->tasks[task];
+	const struct flow_step *step = &e->flow->steps[e->flow->tasks[task].step];
+	if (e->stopping || s->cause >= CAUSE_COUNT_)
+		return false;
+	if (s->tried[s->cause] >= step->retries[s->cause].times || !grow(e, task, s->cause))
+		return false;
+	s->tried[s->cause]++;
+	return true;
+}
+
+static void try_again(struct engine *e, size_t task)
+{
+	struct task_state *s = &e->tasks[task];
+	struct flow_news news = { .kind = FLOW_NEWS_AGAIN,
+				  .task = &e->flow->tasks[task],
+				  .run = s->run.id,
+				  .cause = s->cause_name,
+				  .attempt = s->attempt,
+				  .wall_ns = s->wall_ns,
+				  .memory_bytes = s->memory_bytes };
+	set_reason(s, xasprintf("attempt %u ended: %s", s->attempt, s->cause_name));
+	engine_set(e, task, FLOW_QUEUED);
+	queue_add(&e->queued, task);
+	engine_tell(e, &news);
+}
+
+static void settle(struct engine *e, size_t task, const char *notes)
+{
+	struct task_state *s = &e->tasks[task];
+	struct flow_news news = { .kind = FLOW_NEWS_ENDED,
+				  .task = &e->flow->tasks[task],
+				  .run = s->run.id,
+				  .why = notes,
+				  .cause = s->cause_name,
+				  .ok = s->cause == CAUSE_OK,
+				  .attempt = s->attempt,
+				  .wall_ns = s->wall_ns,
+				  .memory_bytes = s->memory_bytes };
+	engine_set(e, task,
+		   s->cause == CAUSE_OK          ? FLOW_OK
+		   : s->cause == CAUSE_CANCELLED ? FLOW_CANCELLED
+						 : FLOW_FAILED);
+	engine_tell(e, &news);
+	if (s->cause == CAUSE_OK)
+		engine_passed(e, task);
+}
+
+int engine_ended(struct engine *e, size_t task, struct err *err)
+{
+	struct task_state *s = &e->tasks[task];
+	CLEANUP_FREE char *notes = NULL;
+	struct err why = { 0 };
+	int r = run_finish(&s->run, &s->exit_status, &why);
+	if (r >= 0)
+		r = read_end(e, task, &notes, &why);
+	if (r >= 0 && s->cause == CAUSE_OK)
+		r = list_outputs(e, task, &why);
+	if (r < 0) {
+		fail_unstarted(e, task, &why);
+		running_release(&s->run);
+		return 0;
+	}
+	if (s->cause == CAUSE_OK && s->key[0]) /* what can't be entered is run again another time */
+		(void)finished_put(e->config, s->key, s->run.id, &why);
+	json_t *line = line_of(e, task, "ended");
+	json_object_set_new(line, "run", json_string(s->run.id));
+	json_object_set_new(line, "attempt", json_integer(s->attempt));
+	json_object_set_new(line, "cause", json_string(s->cause_name));
+	json_object_set_new(line, "wall_ms", json_u64(s->wall_ns / 1000000));
+	json_object_set_new(line, "memory_peak_bytes", json_u64(s->memory_bytes));
+	flow_record_add(&e->record, line);
+	r = flow_record_flush(&e->record, err);
+	if (wants_again(e, task))
+		try_again(e, task);
+	else
+		settle(e, task, notes);
+	running_release(&s->run);
+	s->run = (struct running)RUNNING_INIT;
+	return r;
+}
+
+void engine_skip(struct engine *e, size_t task, const char *why)
+{
+	struct flow_news news = { .kind = FLOW_NEWS_SKIPPED,
+				  .task = &e->flow->tasks[task],
+				  .why = why };
+	json_t *line = line_of(e, task, "skipped");
+	json_object_set_new(line, "why", json_text(why));
+	flow_record_add(&e->record, line);
+	engine_set(e, task, FLOW_SKIPPED);
+	engine_tell(e, &news);
+}

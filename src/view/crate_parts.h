@@ -29,6 +29,7 @@ struct crate_step {
 	const char *name;  /* of the step */
 	bool is_scattered; /* its shards share their slots: a name of a file is not that of a slot */
 	const char *runs;  /* HOME/runs, as inputs name it */
+	json_t *ranges;    /* borrowed; id of a run -> [first, behind the last] of its files */
 	json_t *made;      /* borrowed; SHA-256 -> @id of outputs of steps */
 	json_t *how_to;    /* borrowed; the HowToStep */
 	bool is_last;      /* no step needs it: what it makes is what the workflow makes */

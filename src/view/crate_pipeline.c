@@ -184,6 +184,7 @@ static void add_plan(struct crate_runs *b, const struct dossier_step *s)
 				       .is_scattered = s->is_scattered,
 				       .runs = b->runs,
 				       .made = b->made,
+				       .ranges = b->ranges,
 				       .how_to = how_to,
 				       .workflow = b->workflow,
 				       .run = b->run };
@@ -228,12 +229,9 @@ static int add_steps(struct crate_runs *b, struct err *err)
 /* The engine's own action, which has to have steps that it ran. */
 static void add_engine(struct crate_runs *b)
 {
-	CLEANUP_FREE char *submitter = json_dumps(json_object_get(b->p->pipeline, "submitter"),
-						  JSON_COMPACT | JSON_ENCODE_ANY);
-	const char *plain = dossier_text(b->p->pipeline, "submitter");
-	CLEANUP_FREE char *caller = xasprintf("submitter %s", plain[0]    ? plain
-							      : submitter ? submitter
-									  : "unknown");
+	CLEANUP_FREE char *caller =
+		xasprintf("the user with uid %llu",
+			  (unsigned long long)dossier_number(b->p->pipeline, "uid"));
 	b->c.cupel = b->version ? b->version : CUPEL_VERSION;
 	crate_agents(&b->c, caller);
 	if (!json_array_size(b->controls))

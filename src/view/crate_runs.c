@@ -17,6 +17,7 @@ void crate_runs_release(struct crate_runs *b)
 	crate_release(&b->c);
 	json_decrefp(&b->made);
 	json_decrefp(&b->taken);
+	json_decrefp(&b->ranges);
 	json_decrefp(&b->controls);
 	cleanup_free(&b->runs);
 	cleanup_free(&b->version);
@@ -29,6 +30,7 @@ json_t *crate_runs_begin(struct crate_runs *b)
 	b->c = (struct crate){ .files = b->files, .graph = json_array(), .is_shared = true };
 	b->made = json_object();
 	b->taken = json_object();
+	b->ranges = json_object();
 	b->controls = json_array();
 	b->runs = real ? take_ptr(real) : take_ptr(runs);
 	return crate_document(b->c.graph);
@@ -130,6 +132,8 @@ static void take_files(struct crate_runs *b, const char *run, struct crate_files
 		else
 			(void)crate_add_file(&b->c, f); /* notes where it was, too */
 	}
+	json_object_set_new(b->ranges, run,
+			    json_pack("[I,I]", (json_int_t)b->c.first, (json_int_t)b->files->n));
 }
 
 /* All that is left is what the record of the pipeline says. */

@@ -11,6 +11,7 @@ struct crate_runs {
 	struct crate c;
 	struct crate_step step;
 	json_t *made;     /* owned; SHA-256 -> @id of outputs */
+	json_t *ranges;   /* owned; id of a run -> [first, behind the last] of its files */
 	json_t *taken;    /* owned; path in the crate -> SHA-256, of code and inputs */
 	json_t *controls; /* owned; references of ControlActions */
 	json_t *workflow; /* borrowed */

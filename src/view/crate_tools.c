@@ -170,12 +170,39 @@ static void add_step_input(struct crate *c, const json_t *entry, json_t *e, bool
 	crate_fill_slot(c, step->tool, SLOT_INPUT, slot, e);
 }
 
+/* All outputs of a step, or those in a directory: each of them. False if it is none such, or its run is not in the crate. */
+static bool add_made_directory(struct crate *c, const json_t *entry)
+{
+	const char *path = dossier_text(entry, "path");
+	bool has_any = false;
+	if (!c->step || !path_within(path, c->step->runs))
+		return false;
+	const char *run = path + strlen(c->step->runs);
+	run += *run == '/';
+	CLEANUP_FREE char *id = xstrndup(run, strcspn(run, "/"));
+	CLEANUP_FREE char *below = xasprintf("runs/%s/", run);
+	const json_t *range = json_object_get(c->step->ranges, id);
+	size_t end = (size_t)json_integer_value(json_array_get(range, 1));
+	for (size_t i = (size_t)json_integer_value(json_array_get(range, 0)); i < end; i++) {
+		const struct crate_file *f = &c->files->v[i];
+		if (f->role != CRATE_OUTPUT || !str_starts(f->path, below))
+			continue;
+		json_t *e = crate_add_file(c, f);
+		crate_add_ref(c->action, "object", dossier_text(e, "@id"));
+		add_step_input(c, entry, e, true);
+		has_any = true;
+	}
+	return has_any;
+}
+
 static void add_inputs(struct crate *c)
 {
 	size_t i;
 	json_t *entry;
 	json_array_foreach(json_object_get(c->d->analysis, "inputs"), i, entry)
 	{
+		if (add_made_directory(c, entry))
+			continue;
 		json_t *made = find_made(c, entry);
 		json_t *e = made ? made : add_host_file(c, dossier_text(entry, "path"), entry);
 		if (!made && json_object_get(entry, "bytes"))

@@ -8,12 +8,13 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "keeper/alive.h"
+#include "flow/record.h"
 #include "view/dossier.h"
 
 #define PIPELINE_MAX ((size_t)64 << 20)
 #define RESULT_MAX   ((size_t)256 << 20)
 #define STEPS_MAX    10000
+#define SHARDS_MAX   100000000 /* of one, as far as it is believed */
 
 const char *const task_state_names[] = { "waiting", "running",   "ok",     "reused",
 					 "failed",  "cancelled", "skipped" };
@@ -22,6 +23,7 @@ static void task_release(struct dossier_task *t)
 {
 	cleanup_free(&t->shard);
 	cleanup_free(&t->key);
+	cleanup_free(&t->why);
 	cleanup_free(&t->attempts);
 	json_decrefp(&t->parts);
 }
@@ -118,6 +120,8 @@ static int read_steps(struct pipeline_dossier *d, struct err *err)
 		step->line = dossier_number(o, "line");
 		step->is_scattered = json_is_array(json_object_get(o, "scatter"));
 		step->shards = step->is_scattered ? dossier_number(o, "shards") : 1;
+		if (step->shards > SHARDS_MAX)
+			step->shards = SHARDS_MAX;
 	}
 	CLEANUP_JSON json_t *names = name_steps(d);
 	json_array_foreach(list, i, o) read_needs(&d->steps[i], json_object_get(o, "needs"), names);
@@ -125,31 +129,24 @@ static int read_steps(struct pipeline_dossier *d, struct err *err)
 	return 0;
 }
 
-/* Nothing tells of the program that drives it but what it drives. */
-static bool has_live_run(const struct config *c, const struct pipeline_dossier *d)
+/* A pipeline that is gone on with has the result of the time before until it ends again. */
+static void drop_stale_result(const struct config *c, struct pipeline_dossier *d, bool *ret_alive)
 {
-	for (size_t i = 0; i < d->n_steps; i++)
-		for (size_t j = 0; j < d->steps[i].n_tasks; j++) {
-			const struct dossier_task *t = &d->steps[i].tasks[j];
-			if (t->state == TASK_RUNNING && t->run[0] && run_is_alive(c, t->run, NULL))
-				return true;
-		}
-	return false;
+	*ret_alive = flow_record_alive(c, d->id);
+	if (d->result &&
+	    (*ret_alive || d->last_ms > pipeline_time_ms(dossier_text(d->result, "ended"))))
+		json_decrefp(&d->result);
 }
 
-static void find_state(const struct config *c, struct pipeline_dossier *d)
+static void find_state(struct pipeline_dossier *d, bool is_alive)
 {
 	static const char *const known[] = { "ok", "failed", "cancelled" };
 	const char *said = dossier_text(d->result, "state");
 	uint64_t ended = pipeline_time_ms(dossier_text(d->result, "ended"));
 	uint64_t started = pipeline_time_ms(dossier_text(d->result, "started"));
 	d->began_ms = started ? started : pipeline_time_ms(dossier_text(d->pipeline, "created"));
-	if (ended)
-		d->ended_ms = ended;
-	if (!d->result)
-		d->state = has_live_run(c, d) ? "running" : "lost?";
-	else
-		d->state = "failed";
+	d->ended_ms = ended ? ended : d->last_ms;
+	d->state = d->result ? "failed" : is_alive ? "running" : "lost?";
 	for (size_t i = 0; d->result && i < sizeof known / sizeof *known; i++)
 		if (str_eq(said, known[i]))
 			d->state = known[i];
@@ -159,6 +156,7 @@ int pipeline_dossier_read(const struct config *c, const char *id, struct pipelin
 			  struct err *err)
 {
 	CLEANUP_PIPELINE_DOSSIER struct pipeline_dossier d = PIPELINE_DOSSIER_INIT;
+	bool is_alive = false;
 	int r = id_check(id, err);
 	if (r < 0)
 		return r;
@@ -180,10 +178,12 @@ int pipeline_dossier_read(const struct config *c, const char *id, struct pipelin
 	if (r >= 0)
 		r = read_steps(&d, err);
 	if (r >= 0)
-		r = pipeline_fold(&d, err);
+		r = pipeline_fold_events(&d, err);
 	if (r < 0)
 		return err_wrap(err, "read the record of the pipeline '%s'", id);
-	find_state(c, &d);
+	drop_stale_result(c, &d, &is_alive);
+	pipeline_fold_result(&d);
+	find_state(&d, is_alive);
 	*ret = d;
 	d = (struct pipeline_dossier)PIPELINE_DOSSIER_INIT;
 	return 0;
@@ -197,14 +197,4 @@ uint64_t pipeline_done(const struct pipeline_dossier *d)
 char *task_name(const struct dossier_step *step, const struct dossier_task *task)
 {
 	return task->shard[0] ? xasprintf("%s[%s]", step->name, task->shard) : xstrdup(step->name);
-}
-
-const struct dossier_task *pipeline_find_task(const struct pipeline_dossier *d, const char *step,
-					      const char *shard)
-{
-	for (size_t i = 0; i < d->n_steps; i++)
-		for (size_t j = 0; str_eq(d->steps[i].name, step) && j < d->steps[i].n_tasks; j++)
-			if (str_eq(d->steps[i].tasks[j].shard, shard))
-				return &d->steps[i].tasks[j];
-	return NULL;
 }

@@ -38,6 +38,7 @@ struct dossier_task {
 	char cause[24];
 	char *key;     /* owned; hex or "" */
 	json_t *parts; /* owned or NULL; of the key: name -> hex */
+	char *why;     /* owned; why it was run, or was not; or what kept it from being run */
 	uint64_t wall_ms, memory_bytes;
 	struct dossier_attempt
 		*attempts; /* owned; of this pipeline: one that was reused has none */
@@ -58,15 +59,16 @@ struct dossier_step {
 };
 
 struct pipeline_dossier {
-	char *id;                   /* owned */
-	char *directory;            /* owned; HOME/pipelines/ID */
-	int dir_fd;                 /* owned */
-	int runs_fd;                /* owned; HOME/runs, -1 if there is none */
-	json_t *pipeline;           /* owned; pipeline.json */
-	json_t *result;             /* owned; result.json, NULL while it goes on */
+	char *id;         /* owned */
+	char *directory;  /* owned; HOME/pipelines/ID */
+	int dir_fd;       /* owned */
+	int runs_fd;      /* owned; HOME/runs, -1 if there is none */
+	json_t *pipeline; /* owned; pipeline.json */
+	json_t *result;   /* owned; result.json, NULL while it goes on, also if it does so again */
 	struct dossier_step *steps; /* owned */
 	size_t n_steps;
 	uint64_t counts[TASK_STATE_COUNT_], total;
+	uint64_t last_ms;            /* of the last event */
 	uint64_t began_ms, ended_ms; /* since 1970; of the last event if it has no end */
 	const char *state;           /* "ok", "failed", "cancelled", "running", "lost?" */
 };
@@ -87,11 +89,9 @@ void pipeline_dossier_release(struct pipeline_dossier *d);
 uint64_t pipeline_done(const struct pipeline_dossier *d);
 /* "align", "align[s1]"; owned by the caller. */
 char *task_name(const struct dossier_step *step, const struct dossier_task *task);
-/* The task of that step and shard, NULL if nothing is known of it. */
-const struct dossier_task *pipeline_find_task(const struct pipeline_dossier *d, const char *step,
-					      const char *shard);
 /* RFC 3339 as milliseconds since 1970; 0 if it is none. */
 uint64_t pipeline_time_ms(const char *text);
 
-/* pipeline_events.c: what steps.jsonl and result.json say, put to the steps. */
-int pipeline_fold(struct pipeline_dossier *d, struct err *err);
+/* pipeline_events.c: what steps.jsonl and then result.json say, put to the steps. */
+int pipeline_fold_events(struct pipeline_dossier *d, struct err *err);
+void pipeline_fold_result(struct pipeline_dossier *d);

@@ -44,7 +44,9 @@ static struct dossier_task *add_task(struct fold *f, struct dossier_step *step, 
 					    sizeof *step->tasks);
 	json_object_set_new(f->tasks, name, json_integer((json_int_t)step->n_tasks));
 	struct dossier_task *t = &step->tasks[step->n_tasks++];
-	*t = (struct dossier_task){ .shard = xstrdup(shard), .key = xstrdup("") };
+	*t = (struct dossier_task){ .shard = xstrdup(shard),
+				    .key = xstrdup(""),
+				    .why = xstrdup("") };
 	return t;
 }
 
@@ -88,6 +90,17 @@ static void take_key(struct dossier_task *t, const json_t *o)
 	}
 }
 
+/* Why it was run, or was not; or, of one that could not be run at all, what was in the way. */
+static void take_why(struct dossier_task *t, const json_t *o)
+{
+	const char *why = dossier_text(o, "error")[0] ? dossier_text(o, "error")
+						      : dossier_text(o, "why");
+	if (!why[0])
+		return;
+	free(t->why);
+	t->why = xstrdup(why);
+}
+
 static void take_use(struct dossier_task *t, const json_t *o)
 {
 	(void)snprintf(t->cause, sizeof t->cause, "%s", dossier_text(o, "cause"));
@@ -97,7 +110,7 @@ static void take_use(struct dossier_task *t, const json_t *o)
 
 static void take_ended(struct dossier_task *t, const json_t *o, uint64_t at)
 {
-	struct dossier_attempt *a = find_attempt(t, dossier_text(o, "run"));
+	struct dossier_attempt *a = t->run[0] ? find_attempt(t, dossier_text(o, "run")) : NULL;
 	take_use(t, o);
 	t->state = str_eq(t->cause, "ok")          ? TASK_OK
 		   : str_eq(t->cause, "cancelled") ? TASK_CANCELLED
@@ -117,9 +130,10 @@ static void take_event(struct fold *f, const json_t *o)
 	struct dossier_task *t = find_task(f, o);
 	if (!t)
 		return;
-	if (at > f->d->ended_ms)
-		f->d->ended_ms = at;
+	if (at > f->d->last_ms)
+		f->d->last_ms = at;
 	take_key(t, o);
+	take_why(t, o);
 	copy_id(t->run, dossier_text(o, "run"));
 	if (str_eq(event, "started")) {
 		struct dossier_attempt *a = find_attempt(t, dossier_text(o, "run"));
@@ -195,18 +209,34 @@ static void count_tasks(struct pipeline_dossier *d)
 	}
 }
 
-int pipeline_fold(struct pipeline_dossier *d, struct err *err)
+/* The numbers of steps and of their tasks by name. */
+static void fold_begin(struct fold *f, struct pipeline_dossier *d)
 {
+	*f = (struct fold){ .d = d, .steps = json_object(), .tasks = json_object() };
+	for (size_t i = 0; i < d->n_steps; i++) {
+		json_object_set_new(f->steps, d->steps[i].name, json_integer((json_int_t)i));
+		f->n_tasks += d->steps[i].n_tasks;
+		for (size_t j = 0; j < d->steps[i].n_tasks; j++) {
+			CLEANUP_FREE char *name =
+				xasprintf("%s\n%s", d->steps[i].name, d->steps[i].tasks[j].shard);
+			json_object_set_new(f->tasks, name, json_integer((json_int_t)j));
+		}
+	}
+}
+
+int pipeline_fold_events(struct pipeline_dossier *d, struct err *err)
+{
+	CLEANUP(fold_release) struct fold f = { 0 };
+	fold_begin(&f, d);
+	return take_events(&f, err);
+}
+
+void pipeline_fold_result(struct pipeline_dossier *d)
+{
+	CLEANUP(fold_release) struct fold f = { 0 };
 	size_t i;
 	json_t *o;
-	CLEANUP(fold_release)
-	struct fold f = { .d = d, .steps = json_object(), .tasks = json_object() };
-	for (i = 0; i < d->n_steps; i++)
-		json_object_set_new(f.steps, d->steps[i].name, json_integer((json_int_t)i));
-	int r = take_events(&f, err);
-	if (r < 0)
-		return r;
+	fold_begin(&f, d);
 	json_array_foreach(json_object_get(d->result, "steps"), i, o) take_result(&f, o);
 	count_tasks(d);
-	return 0;
 }

@@ -74,6 +74,7 @@ static json_t *task_json(const struct dossier_task *t)
 	set_text(o, "run", t->run);
 	set_text(o, "cause", t->cause);
 	set_text(o, "key", t->key);
+	set_text(o, "why", t->why);
 	for (size_t i = 0; i < t->n_attempts; i++)
 		json_array_append_new(attempts, attempt_json(&t->attempts[i]));
 	json_object_set_new(o, "attempts", attempts);
@@ -102,7 +103,7 @@ static json_t *failed_json(const struct config *c, const struct dossier_step *st
 			   const struct dossier_task *t)
 {
 	json_t *o = json_object();
-	CLEANUP_FREE char *notes = notes_of(c, t->run);
+	CLEANUP_FREE char *notes = t->run[0] ? notes_of(c, t->run) : xstrdup(t->why);
 	CLEANUP_FREE char *log = log_of(c, t->run);
 	set_text(o, "step", step->name);
 	set_text(o, "shard", t->shard);
@@ -129,7 +130,7 @@ json_t *pipeline_json(const struct config *c, const struct pipeline_dossier *d)
 {
 	static const char *const of_pipeline[] = { "name",       "quest",    "labels",
 						   "file",       "previous", "file_sha256",
-						   "parameters", "created",  "submitter" };
+						   "parameters", "created",  "uid" };
 	static const char *const of_result[] = { "cause", "exit_status", "started", "ended" };
 	json_t *o = json_pack("{s:s,s:s,s:o,s:s}", "id", d->id, "kind", "pipeline", "directory",
 			      json_text(d->directory), "state", d->state);
@@ -257,7 +258,7 @@ int pipeline_print(const struct config *c, const struct pipeline_dossier *d, str
 	       (unsigned long long)pipeline_done(d), (unsigned long long)d->total,
 	       str_text(&counts), d->directory);
 	if (d->state[0] == 'l')
-		printf("note     nothing of it is running and it has no result: it was killed, or is between two steps\n");
+		printf("note     it was killed; `cupel resume %s` goes on with it\n", d->id);
 	int r = print_steps(d, err);
 	if (r >= 0)
 		print_failures(c, d);

@@ -47,19 +47,45 @@ static double height_of(const struct place *p)
 	return p->step == SIZE_MAX ? PASS : HEIGHT;
 }
 
-/* The way of one edge: straight to the next layer, or by a place in each between. Where there would be too many it goes straight. */
-static void add_edge(struct drawing *g, size_t from, size_t to)
+/* The way of one edge: straight to the next layer, or by a place in each between, which all edges from that step share (`passing`, by layer).
+ * Where there would be too many places it goes straight. */
+static void add_edge(struct drawing *g, size_t from, size_t to, size_t *passing)
 {
 	size_t at = from;
 	size_t last = g->places[to].layer;
-	for (size_t layer = g->places[from].layer + 1; layer < last && g->n_places < PLACES_MAX;
-	     layer++) {
-		g->places[g->n_places] =
-			(struct place){ .layer = layer, .step = SIZE_MAX, .rank = (double)to };
-		g->links[g->n_links++] = (struct link){ at, g->n_places };
-		at = g->n_places++;
+	for (size_t layer = g->places[from].layer + 1; layer < last; layer++) {
+		if (passing[layer] == SIZE_MAX) {
+			if (g->n_places >= PLACES_MAX)
+				break;
+			passing[layer] = g->n_places;
+			g->places[g->n_places] = (struct place){ .layer = layer,
+								 .step = SIZE_MAX,
+								 .rank = (double)to };
+			g->links[g->n_links++] = (struct link){ at, g->n_places++ };
+		}
+		at = passing[layer];
 	}
 	g->links[g->n_links++] = (struct link){ at, to };
+}
+
+static bool does_need(const struct dossier_step *step, size_t other)
+{
+	for (size_t i = 0; i < step->n_needs; i++)
+		if (step->needs[i] == other)
+			return true;
+	return false;
+}
+
+/* A step that needs nothing is drawn just before the first that needs it: that may be far to the right. */
+static size_t layer_of(const struct pipeline_dossier *d, size_t step)
+{
+	size_t first = SIZE_MAX;
+	if (d->steps[step].n_needs)
+		return d->steps[step].layer;
+	for (size_t i = 0; i < d->n_steps; i++)
+		if (d->steps[i].layer < first && does_need(&d->steps[i], step))
+			first = d->steps[i].layer;
+	return first == SIZE_MAX || !first ? d->steps[step].layer : first - 1;
 }
 
 static void place_all(struct drawing *g)
@@ -71,15 +97,20 @@ static void place_all(struct drawing *g)
 	g->places = xcalloc(PLACES_MAX + d->n_steps, sizeof *g->places);
 	g->links = xcalloc(PLACES_MAX + d->n_steps + n_edges, sizeof *g->links);
 	for (size_t i = 0; i < d->n_steps; i++) {
+		size_t layer = layer_of(d, i);
 		g->places[g->n_places++] =
-			(struct place){ .layer = d->steps[i].layer, .step = i, .rank = (double)i };
-		if (d->steps[i].layer >= g->n_layers)
-			g->n_layers = d->steps[i].layer + 1;
+			(struct place){ .layer = layer, .step = i, .rank = (double)i };
+		g->n_layers = layer >= g->n_layers ? layer + 1 : g->n_layers;
 	}
-	for (size_t i = 0; i < d->n_steps; i++)
-		for (size_t j = 0; j < d->steps[i].n_needs; j++)
-			if (d->steps[d->steps[i].needs[j]].layer < d->steps[i].layer)
-				add_edge(g, d->steps[i].needs[j], i);
+	CLEANUP_FREE size_t *passing = xcalloc(g->n_layers + 1, sizeof *passing);
+	for (size_t from = 0; from < d->n_steps; from++) {
+		for (size_t i = 0; i < g->n_layers; i++)
+			passing[i] = SIZE_MAX;
+		for (size_t to = 0; to < d->n_steps; to++)
+			if (g->places[from].layer < g->places[to].layer &&
+			    does_need(&d->steps[to], from))
+				add_edge(g, from, to, passing);
+	}
 }
 
 static int by_layer_and_rank(const void *a, const void *b, void *data)
@@ -135,13 +166,44 @@ static size_t label_length(const char *name)
 	return n > LABEL_MAX ? LABEL_MAX : n;
 }
 
+static void add_label(struct str *s, const char *text)
+{
+	size_t n = 0;
+	const char *c = text;
+	for (; *c && n < LABEL_MAX - 1; c++)
+		n += ((unsigned char)c[1] & 0xc0) != 0x80;
+	if (label_length(c) <= 1)
+		html_add(s, text);
+	else {
+		html_add_n(s, text, (size_t)(c - text));
+		str_add(s, "\xe2\x80\xa6");
+	}
+}
+
+/* The second line: how it stands. */
+static void describe_step(const struct dossier_step *step, struct str *words)
+{
+	char time[32];
+	const struct dossier_task *t = step->n_tasks ? &step->tasks[step->n_tasks - 1] : NULL;
+	step_describe(step, words);
+	if (!step->is_scattered && t && t->state == TASK_FAILED && t->cause[0])
+		str_addf(words, ": %s", t->cause);
+	else if (!step->is_scattered && t && t->wall_ms)
+		str_addf(words, ", %s",
+			 num_print_duration(t->wall_ms * NS_PER_MS, time, sizeof time));
+}
+
 static void lay_out(struct drawing *g)
 {
-	size_t longest = 16; /* "12 ok, 1 failed" */
+	size_t longest = 12;
 	CLEANUP_FREE double *heights = xcalloc(g->n_layers + 1, sizeof *heights);
 	for (size_t i = 0; i < g->d->n_steps; i++) {
+		CLEANUP_STR struct str words = { 0 };
+		describe_step(&g->d->steps[i], &words);
 		size_t n = label_length(g->d->steps[i].name);
+		size_t below = label_length(str_text(&words));
 		longest = n > longest ? n : longest;
+		longest = below > longest ? below : longest;
 	}
 	g->node_width = 7.4 * (double)longest + 22;
 	for (size_t i = 0; i < g->n_places; i++) {
@@ -187,41 +249,13 @@ static void draw_parts(const struct drawing *g, const struct place *p,
 	}
 }
 
-static void add_label(struct str *s, const char *text)
-{
-	size_t n = 0;
-	const char *c = text;
-	for (; *c && n < LABEL_MAX - 1; c++)
-		n += ((unsigned char)c[1] & 0xc0) != 0x80;
-	if (label_length(c) <= 1)
-		html_add(s, text);
-	else {
-		html_add_n(s, text, (size_t)(c - text));
-		str_add(s, "\xe2\x80\xa6");
-	}
-}
-
-static void add_below(const struct dossier_step *step, struct str *s)
-{
-	char time[32];
-	CLEANUP_STR struct str words = { 0 };
-	const struct dossier_task *t = step->n_tasks ? &step->tasks[step->n_tasks - 1] : NULL;
-	step_describe(step, &words);
-	if (!step->is_scattered && t && t->state == TASK_FAILED && t->cause[0])
-		str_addf(&words, ": %s", t->cause);
-	else if (!step->is_scattered && t && t->wall_ms)
-		str_addf(&words, ", %s",
-			 num_print_duration(t->wall_ms * NS_PER_MS, time, sizeof time));
-	add_label(s, str_text(&words));
-}
-
 static void draw_step(const struct drawing *g, const struct place *p, struct str *s)
 {
 	const struct dossier_step *step = &g->d->steps[p->step];
 	const char *state = task_state_names[step_state(step)];
 	bool is_linked = p->step < FLOW_SECTIONS_MAX;
 	CLEANUP_STR struct str words = { 0 };
-	step_describe(step, &words);
+	describe_step(step, &words);
 	if (is_linked)
 		str_addf(s, "<a href=\"#step-%zu\">", p->step);
 	str_add(s, "<g><title>");
@@ -236,7 +270,7 @@ static void draw_step(const struct drawing *g, const struct place *p, struct str
 	str_addf(s, "<text x=\"%.0f\" y=\"%.0f\">", p->x + 10, p->y + 18);
 	add_label(s, step->name);
 	str_addf(s, "</text><text class=\"tick\" x=\"%.0f\" y=\"%.0f\">", p->x + 10, p->y + 33);
-	add_below(step, s);
+	add_label(s, str_text(&words));
 	str_add(s, "</text>");
 	if (step->is_scattered && step->shards)
 		draw_parts(g, p, step, s);

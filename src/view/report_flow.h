@@ -7,7 +7,6 @@
 struct flow_page {
 	const struct config *config;
 	const struct pipeline_dossier *d;
-	const struct pipeline_dossier *before; /* the one that it goes on from, or NULL */
 	struct previews previews;
 	size_t logs; /* ends of logs in the page */
 };

@@ -175,8 +175,7 @@ static void add_facts(const struct pipeline_dossier *d, struct str *s)
 	add_parameters(d, s);
 	add_fact(s, "quest", dossier_text(p, "quest"));
 	add_labels(d, s);
-	add_fact(s, "submitter", dossier_text(p, "submitter"));
-	add_fact(s, "goes on from", dossier_text(p, "previous"));
+	add_fact(s, "the time before", dossier_text(p, "previous"));
 	add_fact(s, "created", dossier_text(p, "created"));
 	add_fact(s, "started", dossier_text(d->result, "started"));
 	add_fact(s, "ended", dossier_text(d->result, "ended"));
@@ -187,12 +186,8 @@ static void add_facts(const struct pipeline_dossier *d, struct str *s)
 void report_pipeline(const struct config *c, const struct pipeline_dossier *d, const json_t *crate,
 		     struct str *ret)
 {
-	CLEANUP_PIPELINE_DOSSIER struct pipeline_dossier before = PIPELINE_DOSSIER_INIT;
-	const char *previous = dossier_text(d->pipeline, "previous");
 	CLEANUP_FREE char *title = xasprintf("pipeline %s: %s", d->id, d->state);
 	struct flow_page page = { .config = c, .d = d };
-	if (previous[0] && pipeline_dossier_read(c, previous, &before, NULL) >= 0)
-		page.before = &before;
 	report_begin(ret, title, crate);
 	str_add(ret, "<main class=\"wide\">\n");
 	add_verdict(d, ret);

@@ -1,4 +1,4 @@
-/* One step at length: its shards, each attempt with its cause, the end of the log of what failed, figures, and why it was run again. Of many
+/* One step at length: its shards, each attempt with its cause, the end of the log of what failed, figures, and why it was run. Of many
  * shards those that failed are told first, then the longest. */
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define VERDICT_MAX  ((size_t)1 << 20)
 #define COMMAND_MAX  600
 #define PICTURES_MAX 12 /* of one step */
-#define PARTS_MAX    12
+#define WHY_MAX      1000
 
 static int by_interest(const void *a, const void *b)
 {
@@ -34,34 +34,16 @@ static int by_interest(const void *a, const void *b)
 	return p < q ? -1 : 1;
 }
 
-/* Which parts of its key are not what they were; as words. */
-static void add_why(const struct flow_page *page, const struct dossier_step *step,
-		    const struct dossier_task *t, struct str *s)
+static void add_why(const struct dossier_task *t, struct str *s)
 {
-	const char *name;
-	json_t *digest;
-	size_t n = 0;
-	const struct dossier_task *then =
-		page->before ? pipeline_find_task(page->before, step->name, t->shard) : NULL;
-	if (!page->before || t->state == TASK_REUSED || !t->n_attempts)
+	if (!t->why[0])
 		return;
-	str_add(s, "<dt>run again because</dt><dd>");
-	if (!then || !then->parts || !t->parts)
-		str_add(s, then ? "what it was made of is not known" : "it is new");
-	else if (str_eq(then->key, t->key))
-		str_add(s, then->state == TASK_OK || then->state == TASK_REUSED
-				   ? "its outputs could not be used, or it was told to"
-				   : "it had not succeeded");
-	else
-		json_object_foreach(t->parts, name, digest)
-		{
-			const char *was = json_string_value(json_object_get(then->parts, name));
-			if (str_eq(was, json_string_value(digest)) || n++ >= PARTS_MAX)
-				continue;
-			html_addf(s, "%s%s %s", n > 1 ? ", " : "", name,
-				  was ? "changed" : "is new");
-		}
-	str_add(s, "</dd>\n");
+	str_addf(s, "<dt>%s</dt><dd>",
+		 t->state == TASK_SKIPPED ? "not run because"
+		 : t->run[0]              ? "run because"
+					  : "in the way was");
+	html_add_n(s, t->why, strnlen(t->why, WHY_MAX));
+	str_addf(s, "%s</dd>\n", strlen(t->why) > WHY_MAX ? " ..." : "");
 }
 
 static void add_command(const struct dossier *run, struct str *s)
@@ -207,7 +189,7 @@ static void add_task(struct flow_page *page, const struct dossier_step *step,
 		html_addf(s, "%.64s", t->key);
 		str_add(s, "</code></dd>\n");
 	}
-	add_why(page, step, t, s);
+	add_why(t, s);
 	if (has_run)
 		add_command(&run, s);
 	str_add(s, "</dl>\n");

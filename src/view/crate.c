@@ -271,11 +271,8 @@ static void add_output(struct crate *c, const struct crate_file *f, json_t *e)
 		return;
 	const char *slot = crate_output_slot(c, f->name);
 	crate_fill_slot(c, c->step->tool, SLOT_OUTPUT, slot, e);
-	if (c->step->is_last) {
-		CLEANUP_FREE char *outer = xasprintf("%s/%s", c->step->name, slot);
-		crate_fill_slot(c, c->step->workflow, SLOT_OUTPUT, outer, e);
-		crate_add_ref(c->step->run, "result", id);
-	}
+	json_array_append_new(c->step->outs, json_pack("{s:o,s:o}", "@id", json_text(id), "slot",
+						       json_sprintf("%s/%s", c->step->name, slot)));
 	json_object_set_new_nocheck(c->step->made, f->sha256, json_text(id));
 }
 

@@ -32,7 +32,8 @@ struct crate_step {
 	json_t *ranges;    /* borrowed; id of a run -> [first, behind the last] of its files */
 	json_t *made;      /* borrowed; SHA-256 -> @id of outputs of steps */
 	json_t *how_to;    /* borrowed; the HowToStep */
-	bool is_last;      /* no step needs it: what it makes is what the workflow makes */
+	json_t *outs;      /* borrowed; list of {"@id", "slot" of the workflow} of outputs */
+	json_t *used;      /* borrowed; @id of outputs that a step took -> true */
 	json_t *workflow;  /* borrowed */
 	json_t *run;       /* borrowed; the action that is the run of the workflow */
 };

@@ -185,6 +185,8 @@ static void add_plan(struct crate_runs *b, const struct dossier_step *s)
 				       .runs = b->runs,
 				       .made = b->made,
 				       .ranges = b->ranges,
+				       .outs = b->outs,
+				       .used = b->used,
 				       .how_to = how_to,
 				       .workflow = b->workflow,
 				       .run = b->run };
@@ -193,15 +195,14 @@ static void add_plan(struct crate_runs *b, const struct dossier_step *s)
 /* Those that others need come before them: what is made is known when it is used. */
 static size_t *order_steps(const struct pipeline_dossier *p)
 {
-	size_t *order = xcalloc(p->n_steps + 1, sizeof *order), *starts, n = 0;
-	starts = xcalloc(p->n_steps + 2, sizeof *starts);
+	size_t *order = xcalloc(p->n_steps + 1, sizeof *order);
+	CLEANUP_FREE size_t *starts = xcalloc(p->n_steps + 2, sizeof *starts);
 	for (size_t i = 0; i < p->n_steps; i++)
 		starts[p->steps[i].layer + 1]++;
 	for (size_t i = 0; i < p->n_steps; i++)
 		starts[i + 1] += starts[i];
-	for (size_t i = 0; i < p->n_steps; i++, n++)
+	for (size_t i = 0; i < p->n_steps; i++)
 		order[starts[p->steps[i].layer]++] = i;
-	free(starts);
 	return order;
 }
 
@@ -209,14 +210,9 @@ static int add_steps(struct crate_runs *b, struct err *err)
 {
 	const struct pipeline_dossier *p = b->p;
 	CLEANUP_FREE size_t *order = order_steps(p);
-	CLEANUP_FREE bool *needed = xcalloc(p->n_steps + 1, sizeof *needed);
-	for (size_t i = 0; i < p->n_steps; i++)
-		for (size_t j = 0; j < p->steps[i].n_needs; j++)
-			needed[p->steps[i].needs[j]] = true;
 	for (size_t i = 0; i < p->n_steps; i++) {
 		const struct dossier_step *s = &p->steps[order[i]];
 		add_plan(b, s);
-		b->step.is_last = !needed[order[i]];
 		for (size_t j = 0; j < s->n_tasks; j++) {
 			int r = add_task(b, &s->tasks[j], err);
 			if (r < 0)
@@ -224,6 +220,22 @@ static int add_steps(struct crate_runs *b, struct err *err)
 		}
 	}
 	return 0;
+}
+
+/* What the whole made is what its steps made and no other took. */
+static void add_results(struct crate_runs *b)
+{
+	size_t i;
+	json_t *out;
+	json_array_foreach(b->outs, i, out)
+	{
+		const char *id = dossier_text(out, "@id");
+		json_t *e = crate_find(&b->c, id);
+		if (!e || json_object_get(b->used, id))
+			continue;
+		crate_fill_slot(&b->c, b->workflow, SLOT_OUTPUT, dossier_text(out, "slot"), e);
+		crate_add_ref(b->run, "result", id);
+	}
 }
 
 /* The engine's own action, which has to have steps that it ran. */
@@ -269,6 +281,7 @@ int crate_pipeline(const struct config *c, const struct pipeline_dossier *d, enu
 		r = add_steps(&b, err);
 	if (r < 0)
 		return r;
+	add_results(&b);
 	add_engine(&b);
 	*ret = take_ptr(whole);
 	*ret_files = files;

@@ -17,6 +17,8 @@ void crate_runs_release(struct crate_runs *b)
 	crate_release(&b->c);
 	json_decrefp(&b->made);
 	json_decrefp(&b->taken);
+	json_decrefp(&b->outs);
+	json_decrefp(&b->used);
 	json_decrefp(&b->ranges);
 	json_decrefp(&b->controls);
 	cleanup_free(&b->runs);
@@ -30,6 +32,8 @@ json_t *crate_runs_begin(struct crate_runs *b)
 	b->c = (struct crate){ .files = b->files, .graph = json_array(), .is_shared = true };
 	b->made = json_object();
 	b->taken = json_object();
+	b->outs = json_array();
+	b->used = json_object();
 	b->ranges = json_object();
 	b->controls = json_array();
 	b->runs = real ? take_ptr(real) : take_ptr(runs);
@@ -82,20 +86,29 @@ int crate_runs_record(struct crate_runs *b, struct err *err)
 	return 0;
 }
 
+/* The copy that the record has, or else the file itself if it is still the same. */
 const struct crate_file *crate_runs_workflow(struct crate_runs *b, const char *file,
 					     const char *sha256)
 {
-	CLEANUP_CRATE_FILE struct crate_file f = { .role = CRATE_CODE };
-	CLEANUP_FD int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0 || !path_name_ok(path_base(file)))
-		return NULL;
-	f.path = path_join("workflow", path_base(file));
-	f.source = xstrdup(file);
-	f.name = xstrdup(path_base(file));
-	if (measure(fd, &f, NULL) < 0 || !str_eq(f.sha256, sha256))
-		return NULL;
-	crate_files_add(b->files, &f);
-	return &b->files->v[b->files->n - 1];
+	static const char copy[] = "pipeline.yaml";
+	for (int i = 0; i < 2; i++) {
+		CLEANUP_CRATE_FILE struct crate_file f = { .role = CRATE_CODE,
+							   .dir_fd = b->p->dir_fd,
+							   .above = strlen("workflow/") };
+		int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+		CLEANUP_FD int fd = i ? open(file, flags)
+				      : fs_open_beneath(f.dir_fd, copy, flags, 0);
+		if (fd < 0 || (i && !path_name_ok(path_base(file))))
+			continue;
+		f.path = path_join("workflow", i ? path_base(file) : copy);
+		f.source = i ? xstrdup(file) : NULL;
+		f.name = xstrdup(path_base(file));
+		if (measure(fd, &f, NULL) < 0 || !str_eq(f.sha256, sha256))
+			continue;
+		crate_files_add(b->files, &f);
+		return &b->files->v[b->files->n - 1];
+	}
+	return NULL;
 }
 
 /* Where a copy of a file of the host goes: beside another of its name, if that is not the same. False if it is there already. */

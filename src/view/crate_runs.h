@@ -10,14 +10,15 @@ struct crate_runs {
 	struct crate_files *files; /* borrowed */
 	struct crate c;
 	struct crate_step step;
-	json_t *made;     /* owned; SHA-256 -> @id of outputs */
-	json_t *ranges;   /* owned; id of a run -> [first, behind the last] of its files */
-	json_t *taken;    /* owned; path in the crate -> SHA-256, of code and inputs */
-	json_t *controls; /* owned; references of ControlActions */
-	json_t *workflow; /* borrowed */
-	json_t *run;      /* borrowed; of the workflow */
-	char *runs;       /* owned; HOME/runs as inputs name it */
-	char *version;    /* owned or NULL; of the cupel that ran the first of them */
+	json_t *made;        /* owned; SHA-256 -> @id of outputs */
+	json_t *ranges;      /* owned; id of a run -> [first, behind the last] of its files */
+	json_t *outs, *used; /* owned; as of struct crate_step */
+	json_t *taken;       /* owned; path in the crate -> SHA-256, of code and inputs */
+	json_t *controls;    /* owned; references of ControlActions */
+	json_t *workflow;    /* borrowed */
+	json_t *run;         /* borrowed; of the workflow */
+	char *runs;          /* owned; HOME/runs as inputs name it */
+	char *version;       /* owned or NULL; of the cupel that ran the first of them */
 };
 void crate_runs_release(struct crate_runs *b);
 #define CLEANUP_CRATE_RUNS CLEANUP(crate_runs_release)

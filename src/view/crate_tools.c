@@ -155,13 +155,16 @@ static json_t *find_made(const struct crate *c, const json_t *entry)
 static void add_step_input(struct crate *c, const json_t *entry, json_t *e, bool is_made)
 {
 	const struct crate_step *step = c->step;
+	const char *name = dossier_text(entry, "name");
+	/* What is below a name is one of many that were gathered there. */
 	CLEANUP_FREE char *slot = step->is_scattered
 					  ? xstrdup("data")
-					  : xasprintf("data/%s", dossier_text(entry, "name"));
+					  : xasprintf("data/%.*s", (int)strcspn(name, "/"), name);
 	CLEANUP_FREE char *outer = xasprintf("%s/%s", step->name, slot);
-	if (is_made)
+	if (is_made) {
 		crate_connect(c, step->how_to, slot, e);
-	else {
+		json_object_set_new(step->used, dossier_text(e, "@id"), json_true());
+	} else {
 		/* In the objects of the whole it stands once. */
 		if (!json_object_get(e, "exampleOfWork"))
 			crate_add_ref(step->run, "object", dossier_text(e, "@id"));
@@ -209,7 +212,7 @@ static void add_inputs(struct crate *c)
 			json_object_set_new(e, "contentSize",
 					    json_sprintf("%llu", (unsigned long long)dossier_number(
 									 entry, "bytes")));
-		crate_add_ref(c->action, "object", dossier_text(e, "@id"));
+		crate_add_once(c->action, "object", dossier_text(e, "@id"));
 		if (c->step)
 			add_step_input(c, entry, e, made != NULL);
 	}

@@ -27,34 +27,37 @@ static void find_most(const struct dossier_step *step, struct most *wall, struct
 	}
 }
 
-static uint64_t limit_of(const struct flow_page *page, const char *run, const char *limit)
+void report_read_given(const struct flow_page *page, const char *run, struct flow_given *ret)
 {
 	CLEANUP_JSON json_t *analysis = NULL;
-	CLEANUP_FREE char *path = xasprintf("%s/analysis.json", run ? run : "");
-	if (run && run[0])
-		(void)json_read_file(page->d->runs_fd, path, ANALYSIS_MAX, &analysis, NULL);
-	return dossier_number(json_object_get(json_object_get(analysis, "limits"), limit), "raw");
+	CLEANUP_FREE char *path = xasprintf("%s/analysis.json", run);
+	*ret = (struct flow_given){ 0 };
+	if (!run[0] || json_read_file(page->d->runs_fd, path, ANALYSIS_MAX, &analysis, NULL) < 0)
+		return;
+	const json_t *limits = json_object_get(analysis, "limits");
+	ret->time_ns = dossier_number(json_object_get(limits, "time"), "raw");
+	ret->memory_bytes = dossier_number(json_object_get(limits, "memory"), "raw");
+	(void)snprintf(ret->runtime, sizeof ret->runtime, "%s",
+		       dossier_text(json_object_get(analysis, "runtime"), "name"));
 }
 
-static void add_use(const struct flow_page *page, const struct dossier_step *step, struct str *s)
+void report_add_use(struct str *s, uint64_t wall_ms, uint64_t time_ns, uint64_t used_bytes,
+		    uint64_t memory_bytes)
 {
-	struct most wall = { 0 }, memory = { 0 };
 	char used[32] = "", given[32] = "";
-	find_most(step, &wall, &memory);
-	uint64_t limit = limit_of(page, wall.run, "time");
-	if (wall.used)
-		num_print_duration(wall.used * NS_PER_MS, used, sizeof used);
-	if (limit && wall.used)
-		num_print_duration(limit, given, sizeof given);
-	report_add_meter(s, used, given,
-			 limit ? (double)wall.used * (double)NS_PER_MS / (double)limit : 0);
+	double wall_ns = (double)wall_ms * (double)NS_PER_MS;
+	if (wall_ms)
+		num_print_duration(wall_ms * NS_PER_MS, used, sizeof used);
+	if (time_ns && wall_ms)
+		num_print_duration(time_ns, given, sizeof given);
+	report_add_meter(s, used, given, time_ns ? wall_ns / (double)time_ns : 0);
 	used[0] = given[0] = 0;
-	limit = limit_of(page, memory.run, "memory");
-	if (memory.used)
-		num_print_size(memory.used, used, sizeof used);
-	if (limit && memory.used)
-		num_print_size(limit, given, sizeof given);
-	report_add_meter(s, used, given, limit ? (double)memory.used / (double)limit : 0);
+	if (used_bytes)
+		num_print_size(used_bytes, used, sizeof used);
+	if (memory_bytes && used_bytes)
+		num_print_size(memory_bytes, given, sizeof given);
+	report_add_meter(s, used, given,
+			 memory_bytes ? (double)used_bytes / (double)memory_bytes : 0);
 }
 
 static void add_row(const struct flow_page *page, size_t at, struct str *s)
@@ -62,7 +65,15 @@ static void add_row(const struct flow_page *page, size_t at, struct str *s)
 	const struct dossier_step *step = &page->d->steps[at];
 	const struct dossier_task *last = step->n_tasks ? &step->tasks[step->n_tasks - 1] : NULL;
 	CLEANUP_STR struct str words = { 0 };
+	struct most wall = { 0 }, memory = { 0 };
+	struct flow_given of_wall, of_memory;
 	size_t attempts = 0;
+	find_most(step, &wall, &memory);
+	report_read_given(page, wall.run ? wall.run : "", &of_wall);
+	if (memory.run == wall.run)
+		of_memory = of_wall;
+	else
+		report_read_given(page, memory.run, &of_memory);
 	for (size_t i = 0; i < step->n_tasks; i++)
 		attempts += step->tasks[i].n_attempts;
 	step_describe(step, &words);
@@ -73,12 +84,12 @@ static void add_row(const struct flow_page *page, size_t at, struct str *s)
 	str_add(s, "</td><td>");
 	html_add(s, step->is_scattered || !last ? "" : last->cause);
 	str_addf(s, "</td><td class=\"n\">%zu</td>", attempts);
-	add_use(page, step, s);
+	report_add_use(s, wall.used, of_wall.time_ns, memory.used, of_memory.memory_bytes);
 	str_add(s, "<td class=\"wrap\">");
 	for (size_t i = 0; i < step->n_needs && i < 20; i++)
 		html_addf(s, "%s%s", i ? ", " : "", page->d->steps[step->needs[i]].name);
 	str_addf(s, "%s</td><td>", step->n_needs > 20 ? " ..." : "");
-	html_add(s, step->runtime);
+	html_add(s, of_wall.runtime[0] ? of_wall.runtime : step->runtime);
 	str_add(s, "</td></tr>\n");
 }
 

@@ -90,12 +90,10 @@ static void add_pictures(struct flow_page *page, const struct dossier *run, stru
 static void add_attempt_row(const struct flow_page *page, const struct dossier_task *t, size_t at,
 			    struct str *s)
 {
-	char wall[32] = "", memory[32] = "", after[32] = "";
+	char after[32] = "";
+	struct flow_given given;
 	const struct dossier_attempt *a = &t->attempts[at];
-	if (a->wall_ms)
-		num_print_duration(a->wall_ms * NS_PER_MS, wall, sizeof wall);
-	if (a->memory_bytes)
-		num_print_size(a->memory_bytes, memory, sizeof memory);
+	report_read_given(page, a->run, &given);
 	if (a->started_ms >= page->d->began_ms && a->started_ms)
 		num_print_duration((a->started_ms - page->d->began_ms) * NS_PER_MS, after,
 				   sizeof after);
@@ -105,10 +103,9 @@ static void add_attempt_row(const struct flow_page *page, const struct dossier_t
 			 : str_eq(a->cause, "ok") ? TASK_OK
 						  : TASK_FAILED,
 			 a->cause[0] ? a->cause : "running");
-	str_addf(
-		s,
-		"</td><td class=\"n\">%s</td><td class=\"n\">%s</td><td class=\"n\">%s</td><td><code>",
-		after, wall, memory);
+	str_addf(s, "</td><td class=\"n\">%s</td>", after);
+	report_add_use(s, a->wall_ms, given.time_ns, a->memory_bytes, given.memory_bytes);
+	str_add(s, "<td><code>");
 	html_add(s, a->run);
 	str_add(s, "</code></td></tr>\n");
 }
@@ -136,7 +133,7 @@ static void add_attempts(const struct flow_page *page, const struct dossier_task
 		return;
 	str_add(s,
 		"<div class=\"scroll\"><table>\n<tr><th scope=\"col\" class=\"n\">attempt</th><th scope=\"col\">cause</th>"
-		"<th scope=\"col\" class=\"n\">started after</th><th scope=\"col\" class=\"n\">time</th><th scope=\"col\" class=\"n\">memory</th>"
+		"<th scope=\"col\" class=\"n\">started after</th><th scope=\"col\">time</th><th scope=\"col\">memory</th>"
 		"<th scope=\"col\">run</th></tr>\n");
 	for (size_t i = 0; i < t->n_attempts && i < ATTEMPTS_MAX; i++) {
 		add_attempt_row(page, t, i, s);

@@ -84,7 +84,7 @@ class Pipeline:
 
     def finish(self, state=None):
         tasks = list(self.tasks.values())
-        counts = {state: sum(t["state"] == state for t in tasks)
+        counts = {state: sum(t.get("state") == state for t in tasks)
                   for state in ("ok", "reused", "failed", "skipped")}
         counts["total"] = sum(step["shards"] for step in self.record["steps"])
         state = state or ("failed" if counts["failed"] else "ok")

@@ -94,11 +94,13 @@ const char *crate_output_slot(const struct crate *c, const char *path)
 {
 	size_t i;
 	json_t *output;
-	if (!c->step->is_scattered)
-		json_array_foreach(json_object_get(c->d->analysis, "outputs"), i, output)
-		{
-			if (outputs_match(dossier_text(output, "path"), path))
-				return dossier_text(output, "path");
-		}
-	return "outputs";
+	const char *slot = "outputs";
+	json_array_foreach(json_object_get(c->d->analysis, "outputs"), i, output)
+	{
+		if (c->step->is_scattered || !outputs_match(dossier_text(output, "path"), path))
+			continue;
+		slot = dossier_text(output, "path");
+		break;
+	}
+	return slot;
 }

@@ -108,7 +108,7 @@ static int read_steps(struct pipeline_dossier *d, struct err *err)
 	const json_t *list = json_object_get(d->pipeline, "steps");
 	size_t n = json_array_size(list);
 	if (!n || n > STEPS_MAX)
-		return err_set(err, ERR_HOST, EBADMSG,
+		return err_set(err, ERR_CALLER, EBADMSG,
 			       "pipeline.json has %zu steps; cupel writes 1 to %d", n, STEPS_MAX);
 	d->steps = xcalloc(n, sizeof *d->steps);
 	json_array_foreach(list, i, o)
@@ -124,7 +124,10 @@ static int read_steps(struct pipeline_dossier *d, struct err *err)
 			step->shards = SHARDS_MAX;
 	}
 	CLEANUP_JSON json_t *names = name_steps(d);
-	json_array_foreach(list, i, o) read_needs(&d->steps[i], json_object_get(o, "needs"), names);
+	json_array_foreach(list, i, o)
+	{
+		read_needs(&d->steps[i], json_object_get(o, "needs"), names);
+	}
 	find_layers(d);
 	return 0;
 }
@@ -152,6 +155,17 @@ static void find_state(struct pipeline_dossier *d, bool is_alive)
 			d->state = known[i];
 }
 
+/* One that goes on has none. */
+static int read_result(struct pipeline_dossier *d, struct err *err)
+{
+	struct err why = { 0 };
+	int r = json_read_file(d->dir_fd, "result.json", RESULT_MAX, &d->result, &why);
+	if (r >= 0 || r == -ENOENT)
+		return 0;
+	*err = why;
+	return r;
+}
+
 int pipeline_dossier_read(const struct config *c, const char *id, struct pipeline_dossier *ret,
 			  struct err *err)
 {
@@ -172,9 +186,7 @@ int pipeline_dossier_read(const struct config *c, const char *id, struct pipelin
 	d.runs_fd = open(runs, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	r = json_read_file(d.dir_fd, "pipeline.json", PIPELINE_MAX, &d.pipeline, err);
 	if (r >= 0)
-		r = json_read_file(d.dir_fd, "result.json", RESULT_MAX, &d.result, err);
-	if (r == -ENOENT && d.pipeline)
-		r = 0; /* it goes on */
+		r = read_result(&d, err);
 	if (r >= 0)
 		r = read_steps(&d, err);
 	if (r >= 0)

@@ -87,6 +87,8 @@ void pipeline_dossier_release(struct pipeline_dossier *d);
 
 /* Whatever it came to: those that ended well, or were reused. */
 uint64_t pipeline_done(const struct pipeline_dossier *d);
+/* What the cause of an attempt means; "": it has not ended. */
+enum task_state task_state_of(const char *cause);
 /* "align", "align[s1]"; owned by the caller. */
 char *task_name(const struct dossier_step *step, const struct dossier_task *task);
 /* RFC 3339 as milliseconds since 1970; 0 if it is none. */

@@ -108,13 +108,21 @@ static void take_use(struct dossier_task *t, const json_t *o)
 	t->memory_bytes = dossier_number(o, "memory_peak_bytes");
 }
 
+/* One that kept its checkpoint is gone on with. */
+enum task_state task_state_of(const char *cause)
+{
+	return !cause[0]                       ? TASK_RUNNING
+	       : str_eq(cause, "ok")           ? TASK_OK
+	       : str_eq(cause, "cancelled")    ? TASK_CANCELLED
+	       : str_eq(cause, "checkpointed") ? TASK_WAITING
+					       : TASK_FAILED;
+}
+
 static void take_ended(struct dossier_task *t, const json_t *o, uint64_t at)
 {
 	struct dossier_attempt *a = t->run[0] ? find_attempt(t, dossier_text(o, "run")) : NULL;
 	take_use(t, o);
-	t->state = str_eq(t->cause, "ok")          ? TASK_OK
-		   : str_eq(t->cause, "cancelled") ? TASK_CANCELLED
-						   : TASK_FAILED;
+	t->state = task_state_of(t->cause[0] ? t->cause : "lost");
 	if (!a)
 		return;
 	a->ended_ms = at;
@@ -157,9 +165,14 @@ static int take_events(struct fold *f, struct err *err)
 {
 	CLEANUP_FREE char *text = NULL;
 	size_t length = 0;
-	int r = fs_read_capped(f->d->dir_fd, "steps.jsonl", EVENTS_MAX, &text, &length, err);
-	if (r < 0)
-		return r == -ENOENT ? 0 : r; /* it has not come to the first */
+	struct err why = { 0 };
+	int r = fs_read_capped(f->d->dir_fd, "steps.jsonl", EVENTS_MAX, &text, &length, &why);
+	if (r == -ENOENT)
+		return 0; /* it has not come to the first */
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
 	for (char *line = text; line < text + length;) {
 		char *end = memchr(line, '\n', (size_t)(text + length - line));
 		size_t n = end ? (size_t)(end - line) : (size_t)(text + length - line);
@@ -237,6 +250,9 @@ void pipeline_fold_result(struct pipeline_dossier *d)
 	size_t i;
 	json_t *o;
 	fold_begin(&f, d);
-	json_array_foreach(json_object_get(d->result, "steps"), i, o) take_result(&f, o);
+	json_array_foreach(json_object_get(d->result, "steps"), i, o)
+	{
+		take_result(&f, o);
+	}
 	count_tasks(d);
 }

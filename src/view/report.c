@@ -5,7 +5,7 @@
 
 #include "view/report_parts.h"
 
-#define JSON_LD_MAX ((size_t)16 << 20) /* a larger one stands beside the page, in its file */
+#define JSON_LD_MAX ((size_t)4 << 20) /* a larger one stands beside the page, in its file */
 
 /* In a script element only "<" can end it, or begin what a browser would read otherwise. */
 static void add_json_ld(const json_t *crate, struct str *s)

@@ -36,5 +36,5 @@ void report_gantt(const struct flow_page *page, struct str *s);
 /* report_steps.c: a row a step. */
 void report_steps(struct flow_page *page, struct str *s);
 /* report_tasks.c: a section for a step, with its shards and attempts, logs of failures and figures. */
-void report_tasks(struct flow_page *page, size_t step, struct str *s);
+void report_tasks(struct flow_page *page, size_t at, struct str *s);
 #define FLOW_SECTIONS_MAX 200 /* steps that have a section */

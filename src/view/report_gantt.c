@@ -99,7 +99,7 @@ static void add_span(struct chart *c, struct lane *l, double y, const struct dos
 {
 	char time[32];
 	const struct dossier_attempt *a = &span->task->attempts[span->attempt];
-	const char *class = !a->cause[0] ? "running" : str_eq(a->cause, "ok") ? "ok" : "failed";
+	const char *class = task_state_names[task_state_of(a->cause)];
 	double x1 = x_of(c, span->from_ms), x2 = x_of(c, span->to_ms);
 	CLEANUP_FREE char *name = task_name(step, span->task);
 	if (l->n && (!str_eq(l->class, class) || x1 > l->x2 + 0.5 || x2 - l->x1 > 40))

@@ -98,11 +98,7 @@ static void add_attempt_row(const struct flow_page *page, const struct dossier_t
 		num_print_duration((a->started_ms - page->d->began_ms) * NS_PER_MS, after,
 				   sizeof after);
 	str_addf(s, "<tr><td class=\"n\">%zu</td><td>", at + 1);
-	report_add_state(s,
-			 !a->cause[0]             ? TASK_RUNNING
-			 : str_eq(a->cause, "ok") ? TASK_OK
-						  : TASK_FAILED,
-			 a->cause[0] ? a->cause : "running");
+	report_add_state(s, task_state_of(a->cause), a->cause[0] ? a->cause : "running");
 	str_addf(s, "</td><td class=\"n\">%s</td>", after);
 	report_add_use(s, a->wall_ms, given.time_ns, a->memory_bytes, given.memory_bytes);
 	str_add(s, "<td><code>");

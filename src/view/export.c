@@ -93,14 +93,20 @@ static int put_file(struct export *e, const struct crate_file *f, struct err *er
 	return r < 0 ? r : e->sink->ops->close(e->sink, err);
 }
 
+/* As jansson wants it. That of ten thousand runs is large: it is in memory once. */
+static int add_text(const char *bytes, size_t length, void *to)
+{
+	str_add_n(to, bytes, length);
+	return 0;
+}
+
 static int put_all(struct export *e, struct err *err)
 {
 	const struct crate_files *files = e->what->files;
-	CLEANUP_FREE char *text = json_dumps(e->what->crate, JSON_INDENT(2));
 	CLEANUP_STR struct str metadata = { 0 };
-	if (!text)
+	if (json_dump_callback(e->what->crate, add_text, &metadata, JSON_INDENT(2)) < 0)
 		return err_set(err, ERR_HOST, ENOMEM, "write " CRATE_METADATA);
-	str_addf(&metadata, "%s\n", text);
+	str_add(&metadata, "\n");
 	int r = put_text(e, CRATE_METADATA, metadata.text, metadata.length, err);
 	if (r >= 0)
 		r = put_text(e, CRATE_PREVIEW, str_text(e->what->page), e->what->page->length, err);

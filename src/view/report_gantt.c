@@ -210,6 +210,13 @@ void report_gantt(const struct flow_page *page, struct str *s)
 		str_add_n(s, c.body.text, c.body.length);
 		str_add(s, "</svg></div>\n");
 	}
+	if (rows) {
+		str_add(s, "<p>");
+		report_add_state(s, TASK_OK, "ok");
+		str_add(s, " ");
+		report_add_state(s, TASK_FAILED, "failed");
+		str_add(s, " <span class=\"soft\">What was reused took no time.</span></p>\n");
+	}
 	if (rows == ROWS_MAX)
 		str_addf(s, "<p class=\"soft\">The first %d steps that were run.</p>\n", ROWS_MAX);
 	if (c.bars > BARS_MAX)

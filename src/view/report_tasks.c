@@ -19,6 +19,7 @@
 #define COMMAND_MAX  600
 #define PICTURES_MAX 12 /* of one step */
 #define WHY_MAX      1000
+#define OUTPUTS_MAX  12 /* that are named */
 
 static int by_interest(const void *a, const void *b)
 {
@@ -62,6 +63,31 @@ static void add_command(const struct dossier *run, struct str *s)
 	str_add(s, "<dt>command</dt><dd><code>");
 	html_add_n(s, all.text, all.length < COMMAND_MAX ? all.length : COMMAND_MAX);
 	str_addf(s, "%s</code></dd>\n", all.length > COMMAND_MAX ? " ..." : "");
+}
+
+static void add_outputs(const struct dossier *run, struct str *s)
+{
+	size_t i;
+	json_t *file;
+	const json_t *files = json_object_get(run->outputs, "files");
+	size_t n = json_array_size(files);
+	if (!n)
+		return;
+	str_addf(s, "<dt>%s</dt><dd>",
+		 str_eq(dossier_outputs_dir(run), "partial") ? "partial outputs" : "outputs");
+	json_array_foreach(files, i, file)
+	{
+		char size[40];
+		if (i >= OUTPUTS_MAX)
+			break;
+		num_print_size(dossier_number(file, "size"), size, sizeof size);
+		str_addf(s, "%s<bdi>", i ? ", " : "");
+		html_addf(s, "%.200s", dossier_text(file, "path"));
+		str_addf(s, "</bdi> <span class=\"soft\">%s</span>", size);
+	}
+	if (n > OUTPUTS_MAX)
+		str_addf(s, " and %zu more", n - OUTPUTS_MAX);
+	str_add(s, "</dd>\n");
 }
 
 static void add_pictures(struct flow_page *page, const struct dossier *run, struct str *s)
@@ -183,8 +209,10 @@ static void add_task(struct flow_page *page, const struct dossier_step *step,
 		str_add(s, "</code></dd>\n");
 	}
 	add_why(t, s);
-	if (has_run)
+	if (has_run) {
 		add_command(&run, s);
+		add_outputs(&run, s);
+	}
 	str_add(s, "</dl>\n");
 	add_attempts(page, t, s);
 	if (has_run && t->state == TASK_FAILED)

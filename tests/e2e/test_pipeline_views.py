@@ -386,20 +386,20 @@ def test_the_file_in_the_crate_is_the_one_that_was_run(made, crates):
     assert digests == [hashlib.sha256(STEPS.replace("STATUS", text).encode()).hexdigest() for text in "30"]
 
 
-def test_hostile_names_and_scripts_of_one_name(root):
+def test_hostile_names_and_scripts_of_one_name(cupel):
     for name in ("one", "two"):
-        (root.dir / name).mkdir(exist_ok=True)
-        write(root, f"{name}/run.py", f"open(b'out/{name} \\xff#?%.txt', 'w').write('{name}')\n")
-    pipeline = Pipeline(root, {"one": {}, HOSTILE: {"needs": ["one"], "shards": ["../../x", HOSTILE]}},
+        (cupel.dir / name).mkdir(exist_ok=True)
+        write(cupel, f"{name}/run.py", f"open(b'out/{name} \\xff#?%.txt', 'w').write('{name}')\n")
+    pipeline = Pipeline(cupel, {"one": {}, HOSTILE: {"needs": ["one"], "shards": ["../../x", HOSTILE]}},
                         name=HOSTILE)
-    assert pipeline.run("one", root.dir / "one/run.py").cause == "ok"
+    assert pipeline.run("one", cupel.dir / "one/run.py").cause == "ok"
     for i, shard in enumerate(("../../x", HOSTILE)):
-        result = root.run(root.dir / "two/run.py")
+        result = cupel.run(cupel.dir / "two/run.py")
         pipeline.event(HOSTILE, shard, "started", run=result.run_dir.name, attempt=1, parts={HOSTILE: HOSTILE})
         pipeline.note(HOSTILE, shard, "ok", result.run_dir.name, "ok", [result.run_dir.name], key=HOSTILE)
     pipeline.finish()
-    place = root.dir / f"{pipeline.id}-crate"
-    ask(root, "export", pipeline.id, "--to", place)
+    place = cupel.dir / f"{pipeline.id}-crate"
+    ask(cupel, "export", pipeline.id, "--to", place)
     crate = json.loads((place / "ro-crate-metadata.json").read_text())
     assert rocrate.check_provenance(crate) == []
     assert rocrate.check_files(crate, in_directory(place)) == []
@@ -449,6 +449,7 @@ def test_the_page_tells_all_of_it(root, made):
     assert "the server said no" in page.text and "status 3" in page.text, "log and notes of the failure"
     assert "a step it needs did not succeed" in page.text
     assert "24.0 MiB of 24.0 MiB" in page.text, "memory against the limit of that attempt"
+    assert "out/s1.sam 80 B" in page.text and "out/t.csv" in page.text
     assert "96.0 MiB" in page.text and "quality: 20" in page.text
     assert text.count('<g><title>') == 6 and text.count('class="edge"') >= 6
     assert sum(name == "src" for _, name, _ in page.attributes) == 1, "the figure"

@@ -1,8 +1,9 @@
-/* cupel export, cupel report: a run for those who do not have its record. */
+/* cupel export, cupel report: a run or pipeline for those who do not have its record. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fs.h"
 #include "base/json.h"
@@ -12,8 +13,10 @@
 #include "health/audit.h"
 #include "health/gc.h"
 #include "view/crate.h"
+#include "view/crate_pipeline.h"
 #include "view/export.h"
 #include "view/report.h"
+#include "view/report_pipeline.h"
 
 struct export_args {
 	const char *to; /* borrowed from argv */
@@ -54,10 +57,55 @@ static const struct option_row report_rows[] = {
 static const struct options report_options = { report_rows,
 					       sizeof report_rows / sizeof *report_rows };
 
-static int begin(const struct command *self, int argc, char **argv, struct export_args *args,
-		 struct dossier *ret, struct err *err)
+/* What is asked for: a run, or a pipeline. */
+struct subject {
+	struct config config; /* owned */
+	struct dossier run;   /* owned; unless it is a pipeline */
+	struct pipeline_dossier pipeline;
+	const char *id; /* borrowed */
+	bool is_pipeline;
+};
+#define SUBJECT_INIT                                                                               \
+	{                                                                                          \
+		.run = DOSSIER_INIT, .pipeline = PIPELINE_DOSSIER_INIT                             \
+	}
+
+static void subject_release(struct subject *s)
 {
-	CLEANUP_CONFIG struct config config = { 0 };
+	config_release(&s->config);
+	dossier_release(&s->run);
+	pipeline_dossier_release(&s->pipeline);
+}
+#define CLEANUP_SUBJECT CLEANUP(subject_release)
+
+/* A run that is gone is named in the crate; one that is there must be what was recorded. */
+static int expect_whole_run(const struct subject *s, const char *run, struct err *err)
+{
+	struct stat st = { 0 };
+	if (!run[0] || fstatat(s->pipeline.runs_fd, run, &st, 0) < 0)
+		return 0;
+	return audit_expect_whole(&s->config, run, AUDIT_RECORDS, err);
+}
+
+static int expect_whole(const struct subject *s, struct err *err)
+{
+	int r = 0;
+	if (!s->is_pipeline)
+		return audit_expect_whole(&s->config, s->id, AUDIT_RECORDS, err);
+	for (size_t i = 0; r >= 0 && i < s->pipeline.n_steps; i++)
+		for (size_t j = 0; r >= 0 && j < s->pipeline.steps[i].n_tasks; j++) {
+			const struct dossier_task *t = &s->pipeline.steps[i].tasks[j];
+			if (t->state == TASK_REUSED || !t->n_attempts)
+				r = expect_whole_run(s, t->run, err);
+			for (size_t k = 0; r >= 0 && k < t->n_attempts; k++)
+				r = expect_whole_run(s, t->attempts[k].run, err);
+		}
+	return r;
+}
+
+static int begin(const struct command *self, int argc, char **argv, struct export_args *args,
+		 struct subject *ret, struct err *err)
+{
 	struct operands rest = { 0 };
 	struct gc_report report;
 	struct err ignored;
@@ -65,18 +113,20 @@ static int begin(const struct command *self, int argc, char **argv, struct expor
 	if (r >= 0 && argc - rest.first != 1)
 		r = err_caller(err, "usage: cupel %s %s", self->name, self->usage);
 	if (r >= 0)
-		r = config_read(&(struct config_where){ 0 }, &config, err);
-	if (r >= 0 && gc_sweep(&config, &report, &ignored) < 0)
+		r = config_read(&(struct config_where){ 0 }, &ret->config, err);
+	if (r >= 0 && gc_sweep(&ret->config, &report, &ignored) < 0)
 		log_warning("%s", ignored.text);
-	if (r >= 0)
-		r = dossier_read(&config, argv[rest.first], ret, err);
-	return r < 0 || !args->vouches ? r
-				       : audit_expect_whole(&config, ret->id, AUDIT_RECORDS, err);
+	if (r < 0)
+		return r;
+	ret->id = argv[rest.first];
+	ret->is_pipeline = pipeline_is_there(&ret->config, ret->id);
+	r = ret->is_pipeline ? pipeline_dossier_read(&ret->config, ret->id, &ret->pipeline, err)
+			     : dossier_read(&ret->config, ret->id, &ret->run, err);
+	return r < 0 || !args->vouches ? r : expect_whole(ret, err);
 }
 
-static int print_metadata(const struct dossier *d, const struct crate_files *files, struct err *err)
+static int print_metadata(const json_t *crate, struct err *err)
 {
-	CLEANUP_JSON json_t *crate = crate_json(d, files);
 	CLEANUP_FREE char *text = json_dumps(crate, JSON_INDENT(2));
 	if (!text || printf("%s\n", text) < 0 || fflush(stdout) != 0)
 		return err_errno(err, "write " CRATE_METADATA);
@@ -93,23 +143,49 @@ static void print_result(const struct export_args *args, const char *path, uint6
 	printf("%s\n", args->json ? text : shown);
 }
 
+static int make_crate(const struct subject *s, enum crate_with with, struct crate_files *files,
+		      json_t **ret, struct err *err)
+{
+	if (s->is_pipeline)
+		return crate_pipeline(&s->config, &s->pipeline, with, files, ret, err);
+	int r = crate_gather(&s->run, with, files, err);
+	if (r >= 0)
+		*ret = crate_json(&s->run, files);
+	return r;
+}
+
+static void make_page(const struct subject *s, const json_t *crate, struct str *ret)
+{
+	if (s->is_pipeline)
+		report_pipeline(&s->config, &s->pipeline, crate, ret);
+	else
+		report_html(&s->run, crate, ret);
+}
+
 static int main_export(const struct command *self, int argc, char **argv)
 {
-	CLEANUP_DOSSIER struct dossier d = DOSSIER_INIT;
+	CLEANUP_SUBJECT struct subject s = SUBJECT_INIT;
 	CLEANUP_CRATE_FILES struct crate_files files = { 0 };
+	CLEANUP_JSON json_t *crate = NULL;
 	CLEANUP_EXPORTED struct exported done = { 0 };
+	CLEANUP_STR struct str page = { 0 };
 	struct export_args args = { .vouches = true };
 	struct err err = { 0 };
-	int r = begin(self, argc, argv, &args, &d, &err);
+	int r = begin(self, argc, argv, &args, &s, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
-	CLEANUP_FREE char *otherwise = xasprintf("%s.zip", d.id);
-	r = crate_gather(&d, args.with_inputs ? CRATE_WITH_INPUTS : CRATE_WITHOUT_INPUTS, &files,
-			 &err);
+	CLEANUP_FREE char *otherwise = xasprintf("%s.zip", s.id);
+	r = make_crate(&s, args.with_inputs ? CRATE_WITH_INPUTS : CRATE_WITHOUT_INPUTS, &files,
+		       &crate, &err);
 	if (r >= 0 && args.metadata)
-		r = print_metadata(&d, &files, &err);
-	else if (r >= 0)
-		r = export_crate(&d, &files, args.to ? args.to : otherwise, &done, &err);
+		r = print_metadata(crate, &err);
+	else if (r >= 0) {
+		struct export_what what = { &files, crate, &page,
+					    s.is_pipeline ? dossier_text(s.pipeline.result, "ended")
+							  : dossier_ended(&s.run) };
+		make_page(&s, crate, &page);
+		r = export_crate(&what, args.to ? args.to : otherwise, &done, &err);
+	}
 	if (r < 0)
 		return cli_fail(&err);
 	if (!args.metadata)
@@ -120,7 +196,7 @@ static int main_export(const struct command *self, int argc, char **argv)
 const struct command command_export = {
 	.name = "export",
 	.usage = "ID [--to PLACE] [--with-inputs] [--metadata] [--json]",
-	.summary = "a run as an RO-Crate, a directory or a zip file, with its outputs",
+	.summary = "a run or pipeline as an RO-Crate, a directory or a zip file, with its outputs",
 	.options = &export_options,
 	.main = main_export,
 };
@@ -144,16 +220,16 @@ static int write_report(const char *to, const struct str *page, char **ret_path,
 
 static int main_report(const struct command *self, int argc, char **argv)
 {
-	CLEANUP_DOSSIER struct dossier d = DOSSIER_INIT;
+	CLEANUP_SUBJECT struct subject s = SUBJECT_INIT;
 	CLEANUP_STR struct str page = { 0 };
 	CLEANUP_FREE char *path = NULL;
 	struct export_args args = { 0 };
 	struct err err = { 0 };
-	int r = begin(self, argc, argv, &args, &d, &err);
+	int r = begin(self, argc, argv, &args, &s, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
-	CLEANUP_FREE char *otherwise = xasprintf("%s.html", d.id);
-	report_html(&d, NULL, &page);
+	CLEANUP_FREE char *otherwise = xasprintf("%s.html", s.id);
+	make_page(&s, NULL, &page);
 	if (str_eq(args.to, "-"))
 		return fs_write_all(STDOUT_FILENO, page.text, page.length) < 0 ? 125 : 0;
 	if (write_report(args.to ? args.to : otherwise, &page, &path, &err) < 0)
@@ -165,7 +241,7 @@ static int main_report(const struct command *self, int argc, char **argv)
 const struct command command_report = {
 	.name = "report",
 	.usage = "ID [--to FILE] [--json]",
-	.summary = "a run as one page for a browser: verdict, usage, outputs, logs",
+	.summary = "a run or pipeline as one page for a browser: verdict, usage, outputs, logs",
 	.options = &report_options,
 	.main = main_report,
 };

@@ -8,11 +8,13 @@
 #include "cli/records.h"
 #include "keeper/verdict.h"
 #include "spec/id.h"
+#include "view/pipeline_view.h"
 #include "view/runs_query.h"
 #include "view/runs_view.h"
 
 struct list_args {
 	bool json;
+	bool pipelines;
 	struct runs_query query;
 };
 
@@ -24,6 +26,13 @@ static void args_release(struct list_args *a)
 static int set_json(void *target, const struct option_row *row, const char *value, struct err *err)
 {
 	((struct list_args *)target)->json = true;
+	return 0;
+}
+
+static int set_pipelines(void *target, const struct option_row *row, const char *value,
+			 struct err *err)
+{
+	((struct list_args *)target)->pipelines = true;
 	return 0;
 }
 
@@ -123,6 +132,7 @@ static const struct option_row rows[] = {
 	{ 'n', "limit", "N", "at most so many", set_limit, 0 },
 	{ 0, "after", "ID", "the next page: those behind this id", set_after, 0 },
 	{ 0, "reverse", NULL, "the last first", set_reverse, 0 },
+	{ 0, "pipelines", NULL, "the pipelines, not the runs", set_pipelines, 0 },
 	{ 0, "from-runs", NULL, "read the run directories, not the ledger", set_from_runs, 0 },
 	{ 0, "json", NULL, "print JSON", set_json, 0 },
 };
@@ -165,6 +175,25 @@ static int print_all(struct runs *runs, bool json, struct err *err)
 	return fflush(stdout) < 0 ? err_errno(err, "write") : 0;
 }
 
+/* Pipelines have steps where runs have a cause and a runtime. */
+static int print_pipelines(const struct config *c, const struct list_args *args, struct err *err)
+{
+	const struct runs_query *q = &args->query;
+	const struct pipelines_query wanted = { q->after, q->limit, q->is_reverse };
+	CLEANUP_JSON json_t *list = NULL;
+	if (q->states.n || q->causes.n || q->runtimes.n || q->quests.n || q->since_ns ||
+	    q->source == RUNS_DIRECTORIES)
+		return err_caller(
+			err,
+			"--pipelines goes with --limit, --after, --reverse and --json; the others are about runs");
+	int r = pipelines_json(c, &wanted, &list, err);
+	if (r >= 0 && args->json)
+		json_print(list);
+	else if (r >= 0)
+		r = pipelines_print(list, err);
+	return r;
+}
+
 static int main_list(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
@@ -176,6 +205,8 @@ static int main_list(const struct command *self, int argc, char **argv)
 	int r = records_begin(&begin, &c, &rest, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
+	if (args.pipelines)
+		return print_pipelines(&c, &args, &err) < 0 ? cli_fail(&err) : 0;
 	args.query.detail = args.json ? RUNS_ALL : RUNS_GLANCE;
 	if (runs_open(&c, &args.query, &runs, &err) < 0 || print_all(runs, args.json, &err) < 0)
 		return cli_fail(&err);
@@ -187,7 +218,7 @@ static int main_list(const struct command *self, int argc, char **argv)
 const struct command command_list = {
 	.name = "list",
 	.usage = "[OPTION]...",
-	.summary = "the runs there are, in the order of their ids",
+	.summary = "the runs or pipelines there are, in the order of their ids",
 	.options = &list_options,
 	.main = main_list,
 };

@@ -130,6 +130,10 @@ static int with_flow(struct run_args *args, struct flow *f, const char *resume, 
 		r = flow_check(&config, f, err);
 	if (r < 0)
 		return r;
+	/* What a step reads it says: a project's data would be an input of every step, and in every key. */
+	free(config.project_data);
+	free(config.project_docs);
+	config.project_data = config.project_docs = NULL;
 	struct flow_request q = { .config = &config,
 				  .flow = f,
 				  .resume = resume,

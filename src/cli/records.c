@@ -8,6 +8,7 @@
 #include "health/gc.h"
 #include "run/run.h"
 #include "view/crate.h"
+#include "view/pipeline_view.h"
 #include "view/runs_view.h"
 
 int records_begin(const struct records_begin *b, struct config *config, struct operands *rest,
@@ -27,6 +28,19 @@ int records_begin(const struct records_begin *b, struct config *config, struct o
 	return r;
 }
 
+static int show_pipeline(const struct config *c, const char *id, bool json)
+{
+	CLEANUP_PIPELINE_DOSSIER struct pipeline_dossier d = PIPELINE_DOSSIER_INIT;
+	struct err err = { 0 };
+	int r = pipeline_dossier_read(c, id, &d, &err);
+	if (r >= 0 && json) {
+		CLEANUP_JSON json_t *o = pipeline_json(c, &d);
+		json_print(o);
+	} else if (r >= 0)
+		r = pipeline_print(c, &d, &err);
+	return r < 0 ? cli_fail(&err) : 0;
+}
+
 static int main_show(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
@@ -38,6 +52,8 @@ static int main_show(const struct command *self, int argc, char **argv)
 	int r = records_begin(&begin, &c, &rest, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
+	if (pipeline_is_there(&c, argv[rest.first]))
+		return show_pipeline(&c, argv[rest.first], args.json);
 	if (!args.json)
 		return run_print(&c, argv[rest.first], &err) < 0 ? cli_fail(&err) : 0;
 	if (run_json(&c, argv[rest.first], &run, &err) < 0)
@@ -49,7 +65,7 @@ static int main_show(const struct command *self, int argc, char **argv)
 const struct command command_show = {
 	.name = "show",
 	.usage = "[--json] ID",
-	.summary = "how a run ended, and where its record is",
+	.summary = "how a run or pipeline ended, and where its record is",
 	.options = &simple_options,
 	.main = main_show,
 };

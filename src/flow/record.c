@@ -148,6 +148,19 @@ static int open_log(struct flow_record *r, struct err *err)
 	return 0;
 }
 
+/* A file that is changed later is still what was run. Nothing depends on the copy: one that was changed since it was read is not kept. */
+static void keep_file(const struct flow *f, const struct flow_record *r)
+{
+	CLEANUP_FREE char *text = NULL;
+	size_t length = 0;
+	char hex[HASH_HEX];
+	if (fs_read_capped(AT_FDCWD, f->real, ANALYSIS_FILE_MAX, &text, &length, NULL) < 0)
+		return;
+	hash_bytes(text, length, hex);
+	if (str_eq(hex, f->sha256))
+		(void)fs_write_new(r->dir_fd, "pipeline.yaml", text, length, 0600, NULL);
+}
+
 static int fill_record(int all_fd, const struct flow *f, struct flow_record *r, struct err *err)
 {
 	char name[sizeof FILES + HASH_HEX];
@@ -159,6 +172,8 @@ static int fill_record(int all_fd, const struct flow *f, struct flow_record *r, 
 		e = open_log(r, err);
 	if (e >= 0)
 		e = json_write_file(r->dir_fd, "pipeline.json", asked, err);
+	if (e >= 0)
+		keep_file(f, r);
 	file_key(f, name);
 	if (e >= 0 && files_fd < 0)
 		e = err_set(err, ERR_HOST, -files_fd, "open the index of pipelines: %s",

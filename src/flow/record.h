@@ -1,4 +1,4 @@
-/* What is recorded of a pipeline: HOME/pipelines/ID. pipeline.json says what was asked, steps.jsonl grows by a line for whatever happens to a
+/* What is recorded of a pipeline: HOME/pipelines/ID. pipeline.json says what was asked, pipeline.yaml is the file as it was then, steps.jsonl grows by a line for whatever happens to a
  * task, result.json is written last. The runs of the steps are recorded where all runs are; this says how they belong together.
  *
  * Whoever runs the pipeline holds a POSIX lock on `lock`, which ends with the process. HOME/pipelines/.files/DIGEST names the last pipeline

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/hash.h"
 #include "base/path.h"
 #include "view/crate_parts.h"
 
@@ -9,17 +10,20 @@
 #define PROGRAM_ID  "#program"
 #define SNAPSHOT_ID "#db-snapshot"
 
-static void add_ref(json_t *entity, const char *key, const char *id)
+/* One of several has its content in its id: steps that run in the same one share it. Owned by the caller. */
+static char *runtime_id(const struct crate *c, const json_t *runtime)
 {
-	json_t *list = json_object_get(entity, key);
-	if (!list) {
-		list = json_array();
-		json_object_set_new(entity, key, list);
-	}
-	json_array_append_new(list, crate_ref(id));
+	char hex[HASH_HEX];
+	if (!c->is_shared)
+		return xstrdup(RUNTIME_ID);
+	CLEANUP_FREE char *text = json_dumps(runtime, JSON_COMPACT | JSON_SORT_KEYS);
+	CLEANUP_FREE char *name = crate_uri(dossier_text(runtime, "name"));
+	hash_bytes(text ? text : "", text ? strlen(text) : 0, hex);
+	return xasprintf(RUNTIME_ID "/%s/%.16s", name, hex);
 }
 
-static void add_runtime(struct crate *c)
+/* Its id, owned by the caller. */
+static char *add_runtime(struct crate *c)
 {
 	static const char *const texts[][2] = { { "name", "name" },
 						{ "softwareVersion", "version" },
@@ -29,7 +33,10 @@ static void add_runtime(struct crate *c)
 	const json_t *selection = json_object_get(r, "selection");
 	const char *depth;
 	json_t *digest;
-	json_t *e = crate_entity(c, RUNTIME_ID, "SoftwareApplication");
+	CLEANUP_FREE char *own = runtime_id(c, r);
+	if (crate_find(c, own))
+		return take_ptr(own);
+	json_t *e = crate_entity(c, own, "SoftwareApplication");
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		crate_set(e, texts[i][0], dossier_text(r, texts[i][1]));
 	json_object_foreach(json_object_get(r, "fingerprint"), depth, digest)
@@ -47,43 +54,32 @@ static void add_runtime(struct crate *c)
 	crate_add_value(c, e, "runtimeSelection",
 			&(struct crate_value){ "#selection-why", "why", "selectionWhy", NULL,
 					       dossier_text(selection, "why") });
-}
-
-/* The file of the crate that was copied from there; NULL if it is not in it. */
-static const struct crate_file *copy_of(const struct crate *c, const char *source)
-{
-	for (size_t i = 0; i < c->files->n; i++)
-		if (str_eq(c->files->v[i].source, source))
-			return &c->files->v[i];
-	return NULL;
+	return take_ptr(own);
 }
 
 /* The id of a file on the host: that of its copy in the crate, or else its place on the host. Owned by the caller. */
-static char *host_file_id(const struct crate *c, const char *path)
+static char *host_file_id(const struct crate *c, const char *path, const json_t *entry)
 {
-	const struct crate_file *copy = copy_of(c, path);
-	CLEANUP_FREE char *uri = crate_uri(copy ? copy->path : path);
-	return copy ? take_ptr(uri) : xasprintf("file://%s", uri);
-}
-
-static json_t *find_entity(const struct crate *c, const char *id)
-{
-	size_t i;
-	json_t *e;
-	json_array_foreach(c->graph, i, e)
-	{
-		if (str_eq(dossier_text(e, "@id"), id))
-			return e;
-	}
-	return NULL;
+	CLEANUP_FREE char *key = xasprintf("%s\n%s", path, dossier_text(entry, "sha256"));
+	const char *copy = json_string_value(json_object_get(c->copies, key));
+	CLEANUP_FREE char *uri = crate_uri(path);
+	if (copy)
+		return xstrdup(copy);
+	CLEANUP_FREE char *id = xasprintf("file://%s", uri);
+	const char *sha256 = dossier_text(entry, "sha256");
+	const char *known = dossier_text(crate_find(c, id), "sha256");
+	/* Another run saw another file there. */
+	return sha256[0] && known[0] && !str_eq(sha256, known)
+		       ? xasprintf("%s#sha256-%s", id, sha256)
+		       : take_ptr(id);
 }
 
 /* A file may be shown to an analysis under several names: it is one entity. */
 static json_t *add_host_file(struct crate *c, const char *path, const json_t *entry)
 {
 	struct stat st = { 0 };
-	CLEANUP_FREE char *id = host_file_id(c, path);
-	json_t *e = find_entity(c, id);
+	CLEANUP_FREE char *id = host_file_id(c, path, entry);
+	json_t *e = crate_find(c, id);
 	if (e)
 		return e;
 	bool is_dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
@@ -94,8 +90,26 @@ static json_t *add_host_file(struct crate *c, const char *path, const json_t *en
 	return e;
 }
 
+/* Of a step the tool is the step's own, which the workflow has; what implements it is named there. */
+static void add_step_code(struct crate *c, const char *id, size_t at)
+{
+	if (at == 0 && !json_object_get(c->step->tool, "mainEntity"))
+		json_object_set_new(c->step->tool, "mainEntity", crate_ref(id));
+	crate_add_once(c->step->tool, "softwareRequirements", id);
+}
+
+static void add_program(struct crate *c, const char *runtime)
+{
+	const char *program =
+		json_string_value(json_array_get(json_object_get(c->d->analysis, "command"), 0));
+	json_t *e = crate_entity(c, PROGRAM_ID, "SoftwareApplication");
+	crate_set(e, "name", program ? program : "unknown");
+	json_object_set_new(e, "softwareRequirements", crate_ref(runtime));
+	json_object_set_new(c->action, "instrument", crate_ref(PROGRAM_ID));
+}
+
 /* The script is the tool; a bare command is a program of the runtime. */
-static void add_code(struct crate *c)
+static void add_code(struct crate *c, const char *runtime)
 {
 	size_t i;
 	json_t *entry;
@@ -104,23 +118,84 @@ static void add_code(struct crate *c)
 	{
 		const char *path = json_is_string(entry) ? json_string_value(entry)
 							 : dossier_text(entry, "path");
-		CLEANUP_FREE char *id = host_file_id(c, path);
 		json_t *e = add_host_file(c, path, dossier_code(c->d, i));
+		const char *id = dossier_text(e, "@id");
 		json_object_set_new(e, "@type", json_pack("[s,s]", "File", "SoftwareSourceCode"));
-		if (i == 0) {
-			json_object_set_new(e, "softwareRequirements", crate_ref(RUNTIME_ID));
+		if (c->step)
+			add_step_code(c, id, i);
+		else if (i == 0) {
+			json_object_set_new(e, "softwareRequirements", crate_ref(runtime));
 			json_object_set_new(c->action, "instrument", crate_ref(id));
 		} else
-			add_ref(c->action, "object", id);
+			crate_add_ref(c->action, "object", id);
 	}
-	if (json_array_size(code))
-		return;
-	const char *program =
-		json_string_value(json_array_get(json_object_get(c->d->analysis, "command"), 0));
-	json_t *e = crate_entity(c, PROGRAM_ID, "SoftwareApplication");
-	crate_set(e, "name", program ? program : "unknown");
-	json_object_set_new(e, "softwareRequirements", crate_ref(RUNTIME_ID));
-	json_object_set_new(c->action, "instrument", crate_ref(PROGRAM_ID));
+	if (c->step) {
+		crate_add_once(c->step->tool, "softwareRequirements", runtime);
+		json_object_set_new(c->action, "instrument",
+				    crate_ref(dossier_text(c->step->tool, "@id")));
+	} else if (!json_array_size(code))
+		add_program(c, runtime);
+}
+
+/* An output of another step that is in the crate: by its place, or else, if the step that made it was run again, by its content. NULL if it is
+ * none. */
+static json_t *find_made(const struct crate *c, const json_t *entry)
+{
+	const char *path = dossier_text(entry, "path");
+	const char *sha256 = dossier_text(entry, "sha256");
+	if (!c->step || !path_within(path, c->step->runs))
+		return NULL;
+	CLEANUP_FREE char *below = xasprintf("runs%s", path + strlen(c->step->runs));
+	CLEANUP_FREE char *id = crate_uri(below);
+	json_t *e = crate_find(c, id);
+	const char *made = json_string_value(json_object_get(c->step->made, sha256));
+	return e || !made ? e : crate_find(c, made);
+}
+
+static void add_step_input(struct crate *c, const json_t *entry, json_t *e, bool is_made)
+{
+	const struct crate_step *step = c->step;
+	const char *name = dossier_text(entry, "name");
+	/* What is below a name is one of many that were gathered there. */
+	CLEANUP_FREE char *slot = step->is_scattered
+					  ? xstrdup("data")
+					  : xasprintf("data/%.*s", (int)strcspn(name, "/"), name);
+	CLEANUP_FREE char *outer = xasprintf("%s/%s", step->name, slot);
+	if (is_made) {
+		crate_connect(c, step->how_to, slot, e);
+		json_object_set_new(step->used, dossier_text(e, "@id"), json_true());
+	} else {
+		/* In the objects of the whole it stands once. */
+		if (!json_object_get(e, "exampleOfWork"))
+			crate_add_ref(step->run, "object", dossier_text(e, "@id"));
+		crate_fill_slot(c, step->workflow, SLOT_INPUT, outer, e);
+	}
+	crate_fill_slot(c, step->tool, SLOT_INPUT, slot, e);
+}
+
+/* All outputs of a step, or those in a directory: each of them. False if it is none such, or its run is not in the crate. */
+static bool add_made_directory(struct crate *c, const json_t *entry)
+{
+	const char *path = dossier_text(entry, "path");
+	bool has_any = false;
+	if (!c->step || !path_within(path, c->step->runs))
+		return false;
+	const char *run = path + strlen(c->step->runs);
+	run += *run == '/';
+	CLEANUP_FREE char *id = xstrndup(run, strcspn(run, "/"));
+	CLEANUP_FREE char *below = xasprintf("runs/%s/", run);
+	const json_t *range = json_object_get(c->step->ranges, id);
+	size_t end = (size_t)json_integer_value(json_array_get(range, 1));
+	for (size_t i = (size_t)json_integer_value(json_array_get(range, 0)); i < end; i++) {
+		const struct crate_file *f = &c->files->v[i];
+		if (f->role != CRATE_OUTPUT || !str_starts(f->path, below))
+			continue;
+		json_t *e = crate_add_file(c, f);
+		crate_add_ref(c->action, "object", dossier_text(e, "@id"));
+		add_step_input(c, entry, e, true);
+		has_any = true;
+	}
+	return has_any;
 }
 
 static void add_inputs(struct crate *c)
@@ -129,14 +204,17 @@ static void add_inputs(struct crate *c)
 	json_t *entry;
 	json_array_foreach(json_object_get(c->d->analysis, "inputs"), i, entry)
 	{
-		const char *path = dossier_text(entry, "path");
-		CLEANUP_FREE char *id = host_file_id(c, path);
-		json_t *e = add_host_file(c, path, entry);
-		if (json_object_get(entry, "bytes"))
+		if (add_made_directory(c, entry))
+			continue;
+		json_t *made = find_made(c, entry);
+		json_t *e = made ? made : add_host_file(c, dossier_text(entry, "path"), entry);
+		if (!made && json_object_get(entry, "bytes"))
 			json_object_set_new(e, "contentSize",
 					    json_sprintf("%llu", (unsigned long long)dossier_number(
 									 entry, "bytes")));
-		add_ref(c->action, "object", id);
+		crate_add_once(c->action, "object", dossier_text(e, "@id"));
+		if (c->step)
+			add_step_input(c, entry, e, made != NULL);
 	}
 }
 
@@ -145,7 +223,7 @@ static void add_snapshot(struct crate *c)
 {
 	const json_t *snapshot = json_object_get(c->d->analysis, "db_snapshot");
 	const char *sha256 = dossier_text(snapshot, "sha256");
-	if (!sha256[0])
+	if (!sha256[0] || crate_find(c, SNAPSHOT_ID))
 		return;
 	CLEANUP_FREE char *name = xasprintf("snapshot of %s", dossier_text(snapshot, "path"));
 	CLEANUP_FREE char *identifier = xasprintf("sha256:%s", sha256);
@@ -153,13 +231,13 @@ static void add_snapshot(struct crate *c)
 	crate_set(e, "name", name);
 	crate_set(e, "identifier", identifier);
 	crate_set(e, "encodingFormat", "application/vnd.sqlite3");
-	add_ref(c->action, "object", SNAPSHOT_ID);
+	crate_add_ref(c->action, "object", SNAPSHOT_ID);
 }
 
 void crate_tools(struct crate *c)
 {
-	add_runtime(c);
-	add_code(c);
+	CLEANUP_FREE char *runtime = add_runtime(c);
+	add_code(c, runtime);
 	add_inputs(c);
 	add_snapshot(c);
 }

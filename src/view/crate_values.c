@@ -122,8 +122,60 @@ static void add_usage(struct crate *c)
 	}
 }
 
+void crate_key(struct crate *c, const char *sha256, const json_t *parts)
+{
+	const char *name;
+	json_t *digest;
+	if (!sha256[0])
+		return;
+	crate_add_value(c, c->action, "taskKey",
+			&(struct crate_value){ "#key", "key", "taskKey", NULL, sha256 });
+	json_object_foreach((json_t *)parts, name, digest)
+	{
+		CLEANUP_FREE char *safe = crate_uri(name);
+		CLEANUP_FREE char *id = xasprintf("#key-part-%s", safe);
+		const char *text = json_string_value(digest);
+		crate_add_value(
+			c, c->action, "taskKey",
+			&(struct crate_value){ id, name, "taskKeyPart", NULL, text ? text : "" });
+	}
+}
+
+void crate_parameters(struct crate *c, json_t *action, const json_t *parameters, const char *slots)
+{
+	const char *name;
+	json_t *value;
+	json_object_foreach((json_t *)parameters, name, value)
+	{
+		CLEANUP_FREE char *safe = crate_uri(name);
+		CLEANUP_FREE char *id = xasprintf("#parameter-%s", safe);
+		CLEANUP_FREE char *slot = slots ? xasprintf("%s%s", slots, safe) : NULL;
+		CLEANUP_FREE char *text =
+			json_is_string(value) ? xstrdup(json_string_value(value))
+					      : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+		crate_add_value(
+			c, action, "object",
+			&(struct crate_value){ id, name, NULL, NULL, text ? text : "", slot });
+	}
+}
+
+static void add_parameters(struct crate *c)
+{
+	const json_t *parameters = json_object_get(c->d->analysis, "parameters");
+	if (!c->step) {
+		crate_parameters(c, c->action, parameters, NULL);
+		return;
+	}
+	CLEANUP_FREE char *slots = xasprintf("%s/parameter/", dossier_text(c->step->tool, "@id"));
+	crate_parameter_slots(c, c->step->tool, parameters, slots);
+	crate_parameters(c, c->action, parameters, slots);
+}
+
 void crate_values(struct crate *c)
 {
+	const json_t *key = json_object_get(c->d->analysis, "key");
+	crate_key(c, dossier_text(key, "sha256"), json_object_get(key, "parts"));
+	add_parameters(c);
 	add_limits(c);
 	add_environment(c);
 	add_exit(c);

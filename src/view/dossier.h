@@ -44,13 +44,18 @@ enum crate_role { CRATE_OUTPUT, CRATE_LOG, CRATE_RECORD, CRATE_CODE, CRATE_INPUT
 /* One file of a crate. */
 struct crate_file {
 	enum crate_role role;
-	char *path; /* owned; in the crate, bytes as they are. Below the run directory too, if there is no source */
+	char *path;       /* owned; in the crate, bytes as they are */
 	char *source;     /* owned or NULL: absolute, on the host */
+	int dir_fd;       /* borrowed; if there is no source: the directory that it is read from, */
+	size_t above;     /* by its path without so many bytes */
 	char *name;       /* owned; for people */
 	char *media_type; /* owned or NULL */
 	char sha256[HASH_HEX];
 	uint64_t size;
 };
+
+void crate_file_release(struct crate_file *f);
+#define CLEANUP_CRATE_FILE CLEANUP(crate_file_release)
 
 /* CRATE_IN_PLACE: the run directory itself is the crate, in which there is neither code nor inputs. */
 enum crate_with { CRATE_IN_PLACE, CRATE_WITHOUT_INPUTS, CRATE_WITH_INPUTS };
@@ -61,6 +66,7 @@ struct crate_files {
 	enum crate_with with;
 };
 void crate_files_release(struct crate_files *files);
+void crate_files_add(struct crate_files *files, struct crate_file *taken); /* takes the contents */
 #define CLEANUP_CRATE_FILES CLEANUP(crate_files_release)
 
 /* The files that belong to the crate of a run: record, logs, outputs that a verdict vouches for, and code, as far as it is still what was

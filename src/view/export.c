@@ -10,15 +10,13 @@
 #include "base/fs.h"
 #include "base/path.h"
 #include "view/crate.h"
-#include "view/report.h"
 #include "view/sink.h"
 
 #define COPY_SIZE (256 << 10)
 
 struct export
 {
-	const struct dossier *d;
-	const struct crate_files *files;
+	const struct export_what *what;
 	struct sink *sink; /* borrowed */
 	struct exported done;
 };
@@ -83,7 +81,7 @@ static int put_file(struct export *e, const struct crate_file *f, struct err *er
 	struct stat st = { 0 };
 	int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 	CLEANUP_FD int fd = f->source ? open(f->source, flags)
-				      : fs_open_beneath(e->d->dir_fd, f->path, flags, 0);
+				      : fs_open_beneath(f->dir_fd, f->path + f->above, flags, 0);
 	if (fd < 0)
 		return err_set(err, ERR_HOST, f->source ? errno : -fd, "open '%s': %s", f->path,
 			       strerrordesc_np(f->source ? errno : -fd));
@@ -95,29 +93,33 @@ static int put_file(struct export *e, const struct crate_file *f, struct err *er
 	return r < 0 ? r : e->sink->ops->close(e->sink, err);
 }
 
+/* As jansson wants it. That of ten thousand runs is large: it is in memory once. */
+static int add_text(const char *bytes, size_t length, void *to)
+{
+	str_add_n(to, bytes, length);
+	return 0;
+}
+
 static int put_all(struct export *e, struct err *err)
 {
-	CLEANUP_JSON json_t *crate = crate_json(e->d, e->files);
-	CLEANUP_FREE char *text = json_dumps(crate, JSON_INDENT(2));
+	const struct crate_files *files = e->what->files;
 	CLEANUP_STR struct str metadata = { 0 };
-	CLEANUP_STR struct str page = { 0 };
-	if (!text)
+	if (json_dump_callback(e->what->crate, add_text, &metadata, JSON_INDENT(2)) < 0)
 		return err_set(err, ERR_HOST, ENOMEM, "write " CRATE_METADATA);
-	str_addf(&metadata, "%s\n", text);
-	report_html(e->d, crate, &page);
+	str_add(&metadata, "\n");
 	int r = put_text(e, CRATE_METADATA, metadata.text, metadata.length, err);
 	if (r >= 0)
-		r = put_text(e, CRATE_PREVIEW, page.text, page.length, err);
-	for (size_t i = 0; r >= 0 && i < e->files->n; i++)
-		r = put_file(e, &e->files->v[i], err);
+		r = put_text(e, CRATE_PREVIEW, str_text(e->what->page), e->what->page->length, err);
+	for (size_t i = 0; r >= 0 && i < files->n; i++)
+		r = put_file(e, &files->v[i], err);
 	return r < 0 ? r : e->sink->ops->finish(e->sink, err);
 }
 
 /* The end of the run, so that the same record gives the same file whenever it is exported. */
-static int64_t time_of(const struct dossier *d)
+static int64_t time_of(const struct export_what *what)
 {
 	struct tm utc = { 0 };
-	return strptime(dossier_ended(d), "%Y-%m-%dT%H:%M:%S", &utc) ? (int64_t)timegm(&utc) : 0;
+	return strptime(what->ended, "%Y-%m-%dT%H:%M:%S", &utc) ? (int64_t)timegm(&utc) : 0;
 }
 
 /* Where it grows: beside its final name. */
@@ -162,7 +164,7 @@ static int place_name(struct place *p, const char *path, struct err *err)
 	return fsync(p->parent_fd) < 0 ? err_errno(err, "sync the directory of %s", path) : 0;
 }
 
-static int open_sink(const struct dossier *d, struct place *p, bool is_zip, int *ret_fd,
+static int open_sink(const struct export_what *what, struct place *p, bool is_zip, int *ret_fd,
 		     struct sink **ret, struct err *err)
 {
 	int flags = is_zip ? O_RDWR | O_CREAT | O_EXCL : O_DIRECTORY | O_RDONLY;
@@ -177,25 +179,25 @@ static int open_sink(const struct dossier *d, struct place *p, bool is_zip, int 
 		return err_set(err, ERR_HOST, -*ret_fd, "make a file beside %s: %s", p->name,
 			       strerrordesc_np(-*ret_fd));
 	if (is_zip)
-		return sink_zip(*ret_fd, time_of(d), ret, err);
+		return sink_zip(*ret_fd, time_of(what), ret, err);
 	*ret = sink_directory(*ret_fd);
 	return 0;
 }
 
-int export_crate(const struct dossier *d, const struct crate_files *files, const char *to,
-		 struct exported *ret, struct err *err)
+int export_crate(const struct export_what *what, const char *to, struct exported *ret,
+		 struct err *err)
 {
 	CLEANUP_FREE char *cwd = path_cwd();
 	CLEANUP_FREE char *path = cwd ? path_normal(cwd, to) : NULL;
 	CLEANUP(place_release) struct place place = { .parent_fd = -1 };
 	CLEANUP_FD int fd = -1;
 	CLEANUP_SINK struct sink *sink = NULL;
-	struct export e = { .d = d, .files = files };
+	struct export e = { .what = what };
 	if (!path || str_eq(path, "/"))
 		return err_caller(err, "'%s' is no place for a crate", to);
 	int r = place_open(path, &place, err);
 	if (r >= 0 && place.temporary)
-		r = open_sink(d, &place, str_ends(path, ".zip"), &fd, &sink, err);
+		r = open_sink(what, &place, str_ends(path, ".zip"), &fd, &sink, err);
 	if (r < 0 || !sink)
 		return r;
 	e.sink = sink;

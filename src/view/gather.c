@@ -27,7 +27,7 @@ static const struct {
 	{ "stderr.log", "standard error", "text/plain", CRATE_LOG },
 };
 
-static void file_release(struct crate_file *f)
+void crate_file_release(struct crate_file *f)
 {
 	cleanup_free(&f->path);
 	cleanup_free(&f->source);
@@ -38,12 +38,12 @@ static void file_release(struct crate_file *f)
 void crate_files_release(struct crate_files *files)
 {
 	for (size_t i = 0; i < files->n; i++)
-		file_release(&files->v[i]);
+		crate_file_release(&files->v[i]);
 	cleanup_free(&files->v);
 	files->n = 0;
 }
 
-static void add(struct crate_files *files, struct crate_file *taken)
+void crate_files_add(struct crate_files *files, struct crate_file *taken)
 {
 	if ((files->n & (files->n - 1)) == 0)
 		files->v = xreallocarray(files->v, files->n ? files->n * 2 : 1, sizeof *files->v);
@@ -66,8 +66,8 @@ static int measure(int fd, struct crate_file *f, struct err *err)
 static int gather_own(const struct dossier *d, struct crate_files *files, struct err *err)
 {
 	for (size_t i = 0; i < sizeof own_files / sizeof *own_files; i++) {
-		CLEANUP(file_release)
-		struct crate_file f = { .role = own_files[i].role };
+		CLEANUP_CRATE_FILE
+		struct crate_file f = { .role = own_files[i].role, .dir_fd = d->dir_fd };
 		CLEANUP_FD int fd =
 			fs_open_beneath(d->dir_fd, own_files[i].path, O_RDONLY | O_CLOEXEC, 0);
 		if (fd == -ENOENT)
@@ -80,7 +80,7 @@ static int gather_own(const struct dossier *d, struct crate_files *files, struct
 			       : measure(fd, &f, err);
 		if (r < 0)
 			return r;
-		add(files, &f);
+		crate_files_add(files, &f);
 	}
 	return 0;
 }
@@ -100,12 +100,13 @@ static void gather_outputs(const struct dossier *d, struct crate_files *files)
 		if (!path)
 			continue;
 		struct crate_file f = { .role = CRATE_OUTPUT,
+					.dir_fd = d->dir_fd,
 					.path = path_join(dir, path),
 					.name = xstrdup(dossier_text(file, "path")),
 					.media_type = type[0] ? xstrdup(type) : NULL,
 					.size = dossier_number(file, "size") };
 		(void)snprintf(f.sha256, sizeof f.sha256, "%s", dossier_text(file, "sha256"));
-		add(files, &f);
+		crate_files_add(files, &f);
 	}
 }
 
@@ -135,7 +136,7 @@ static void gather_source(const struct dossier *d, const struct wanted *w,
 {
 	struct stat st = { 0 };
 	CLEANUP_FD int fd = open(w->source, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	CLEANUP(file_release) struct crate_file f = { .role = w->role };
+	CLEANUP_CRATE_FILE struct crate_file f = { .role = w->role };
 	if (!path_name_ok(w->name) || fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return;
 	f.path = path_join(w->dir, w->name);
@@ -144,7 +145,7 @@ static void gather_source(const struct dossier *d, const struct wanted *w,
 	const char *type = media_type_guess(w->name);
 	f.media_type = type ? xstrdup(type) : NULL;
 	if (measure(fd, &f, NULL) >= 0 && is_unchanged(d, w->entry, &st, f.sha256))
-		add(files, &f);
+		crate_files_add(files, &f);
 }
 
 static void gather_code(const struct dossier *d, struct crate_files *files)

@@ -1,10 +1,29 @@
 /* The page of a run. */
 #include "view/report.h"
 
+#include <string.h>
+
 #include "view/report_parts.h"
 
+#define JSON_LD_MAX ((size_t)4 << 20) /* a larger one stands beside the page, in its file */
+
+/* In a script element only "<" can end it, or begin what a browser would read otherwise. */
+static void add_json_ld(const json_t *crate, struct str *s)
+{
+	CLEANUP_FREE char *text = json_dumps(crate, JSON_COMPACT);
+	if (!text || strlen(text) > JSON_LD_MAX)
+		return;
+	str_add(s, "<script type=\"application/ld+json\">");
+	for (const char *c = text; *c; c++)
+		if (*c == '<' || *c == '>' || *c == '&')
+			str_addf(s, "\\u%04x", (unsigned)*c);
+		else
+			str_add_n(s, c, 1);
+	str_add(s, "</script>\n");
+}
+
 /* What a browser may do with this page: show it, with pictures that are in it. */
-static void add_head(const struct dossier *d, struct str *s)
+void report_begin(struct str *s, const char *title, const json_t *crate)
 {
 	str_add(s,
 		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -14,23 +33,11 @@ static void add_head(const struct dossier *d, struct str *s)
 		   "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
 		   "<meta name=\"referrer\" content=\"no-referrer\">\n"
 		   "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
-	html_addf(s, "run %s: %s", d->id, dossier_text(d->verdict, "cause"));
+	html_add(s, title);
 	str_addf(s, "</title>\n<style>%s</style>\n", report_style);
-}
-
-/* In a script element only "<" can end it, or begin what a browser would read otherwise. */
-static void add_json_ld(const json_t *crate, struct str *s)
-{
-	CLEANUP_FREE char *text = json_dumps(crate, JSON_COMPACT);
-	if (!text)
-		return;
-	str_add(s, "<script type=\"application/ld+json\">");
-	for (const char *c = text; *c; c++)
-		if (*c == '<' || *c == '>' || *c == '&')
-			str_addf(s, "\\u%04x", (unsigned)*c);
-		else
-			str_add_n(s, c, 1);
-	str_add(s, "</script>\n");
+	if (crate)
+		add_json_ld(crate, s);
+	str_add(s, "</head>\n<body>\n");
 }
 
 static void add_verdict(const struct dossier *d, struct str *s)
@@ -62,10 +69,10 @@ static void add_verdict(const struct dossier *d, struct str *s)
 void report_html(const struct dossier *d, const json_t *crate, struct str *ret)
 {
 	const json_t *accepted = json_object_get(json_array_get(d->events, 0), "data");
-	add_head(d, ret);
-	if (crate)
-		add_json_ld(crate, ret);
-	str_add(ret, "</head>\n<body>\n<main>\n");
+	CLEANUP_FREE char *title =
+		xasprintf("run %s: %s", d->id, dossier_text(d->verdict, "cause"));
+	report_begin(ret, title, crate);
+	str_add(ret, "<main>\n");
 	add_verdict(d, ret);
 	report_budget(d, ret);
 	report_plots(d, ret);

@@ -22,10 +22,6 @@
 #define TABLE_CELLS_MAX 12
 #define LOG_MAX         16384
 
-struct previews {
-	size_t n, picture_bytes;
-};
-
 /* The first `max` bytes, or the last; *ret_cut says whether there is more. NULL if it cannot be read. */
 enum part { PART_HEAD, PART_TAIL };
 static char *read_part(int dir_fd, const char *path, enum part part, size_t max, size_t *ret_length,
@@ -82,8 +78,8 @@ static const char *picture_type(const char *bytes, size_t length, const char *me
 	return str_eq(media_type, "image/svg+xml") ? media_type : NULL;
 }
 
-static bool add_picture(struct previews *p, int dir_fd, const char *path, const json_t *file,
-			struct str *s)
+bool report_picture(struct previews *p, int dir_fd, const char *path, const json_t *file,
+		    struct str *s)
 {
 	bool cut = false;
 	size_t length = 0;
@@ -162,7 +158,7 @@ static void add_preview(struct previews *p, int dir_fd, const char *path, const 
 	bool is_text = str_starts(type, "text/") || strstr(type, "json") || strstr(type, "yaml");
 	size_t length = 0;
 	bool cut = false;
-	if (p->n >= PREVIEWS_MAX || add_picture(p, dir_fd, path, file, s))
+	if (p->n >= PREVIEWS_MAX || report_picture(p, dir_fd, path, file, s))
 		p->n++;
 	else if (is_text) {
 		CLEANUP_FREE char *text = read_part(dir_fd, path, PART_HEAD,
@@ -245,23 +241,27 @@ void report_outputs(const struct dossier *d, struct str *s)
 	str_add(s, "</section>\n");
 }
 
+bool report_tail(int dir_fd, const char *name, size_t max, struct str *s)
+{
+	size_t length = 0;
+	bool cut = false;
+	CLEANUP_FREE char *text = read_part(dir_fd, name, PART_TAIL, max, &length, &cut);
+	if (!text || !length)
+		return false;
+	str_addf(s, "%s<pre>", cut ? "<p class=\"soft\">the end</p>\n" : "");
+	add_terminal_text(s, text, length);
+	str_add(s, "</pre>\n");
+	return true;
+}
+
 void report_logs(const struct dossier *d, struct str *s)
 {
 	static const char *const names[] = { "stdout.log", "stderr.log" };
 	str_add(s, "<section>\n<h2>Logs</h2>\n");
 	for (size_t i = 0; i < 2; i++) {
-		size_t length = 0;
-		bool cut = false;
-		CLEANUP_FREE char *text =
-			read_part(d->dir_fd, names[i], PART_TAIL, LOG_MAX, &length, &cut);
 		str_addf(s, "<article>\n<h3>%s</h3>\n", names[i]);
-		if (!text || !length)
+		if (!report_tail(d->dir_fd, names[i], LOG_MAX, s))
 			str_add(s, "<p class=\"soft\">empty</p>\n");
-		else {
-			str_addf(s, "%s<pre>", cut ? "<p class=\"soft\">the end</p>\n" : "");
-			add_terminal_text(s, text, length);
-			str_add(s, "</pre>\n");
-		}
 		str_add(s, "</article>\n");
 	}
 	str_add(s, "</section>\n");

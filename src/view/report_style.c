@@ -3,9 +3,11 @@
 
 const char report_style[] =
 	":root{color-scheme:light dark;--bg:#f6f7f9;--card:#fff;--ink:#1b2330;--soft:#5b6675;--line:#dde2e9;"
-	"--ok:#18794e;--okbg:#e3f5ea;--bad:#b3261e;--badbg:#fdeceb;--accent:#2563c9;--fill:#2563c926;--limit:#b3261e}"
+	"--ok:#18794e;--okbg:#e3f5ea;--bad:#b3261e;--badbg:#fdeceb;--accent:#2563c9;--fill:#2563c926;--limit:#b3261e;"
+	"--reused:#0e7490;--reusedbg:#dff3f8;--idle:#8a95a5;--idlebg:#eceff3}"
 	"@media(prefers-color-scheme:dark){:root{--bg:#11151c;--card:#191f29;--ink:#e6eaf1;--soft:#9aa6b8;--line:#2c3543;"
-	"--ok:#5fd39a;--okbg:#12352a;--bad:#ff8f86;--badbg:#41191a;--accent:#78a9ff;--fill:#78a9ff2e;--limit:#ff8f86}}"
+	"--ok:#5fd39a;--okbg:#12352a;--bad:#ff8f86;--badbg:#41191a;--accent:#78a9ff;--fill:#78a9ff2e;--limit:#ff8f86;"
+	"--reused:#67d0e6;--reusedbg:#0f3340;--idle:#7d899b;--idlebg:#252d3a}}"
 	"*{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,'DejaVu Sans',sans-serif}"
 	"main{max-width:62rem;margin:0 auto;padding:2rem 1.25rem 4rem}"
 	"h1{font-size:1.6rem;line-height:1.25;margin:.3rem 0 .6rem;overflow-wrap:anywhere}h2{font-size:1.05rem;margin:0 0 .8rem}"
@@ -31,6 +33,18 @@ const char report_style[] =
 	".curve{fill:none;stroke:var(--accent);stroke-width:2;stroke-linejoin:round}.peak{stroke:var(--accent);stroke-width:1;stroke-dasharray:2 4}"
 	".limit{stroke:var(--limit);stroke-width:1.5;stroke-dasharray:7 4}.limit-text{fill:var(--limit);font-size:12px}.peak-text{fill:var(--accent);font-size:12px}"
 	".track{fill:var(--line)}.used{fill:var(--accent)}.used.full{fill:var(--bad)}"
+	"a{color:var(--accent)}main.wide{max-width:80rem}.state{display:inline-block;padding:0 .5rem;border-radius:99px;font-size:.85rem;"
+	"white-space:nowrap;color:var(--ink);background:var(--idlebg)}.state.ok{color:var(--ok);background:var(--okbg)}"
+	".state.reused{color:var(--reused);background:var(--reusedbg)}.state.failed{color:var(--bad);background:var(--badbg)}"
+	".state.running{color:var(--accent);background:var(--fill)}"
+	".draw{overflow-x:auto}.draw svg{display:block}.draw svg a:focus rect,.draw svg a:hover rect{stroke-width:3}"
+	".draw text{fill:var(--ink);font:13px system-ui,'DejaVu Sans',sans-serif}.draw text.tick{fill:var(--soft);font-size:11.5px}"
+	".edge{fill:none;stroke:var(--idle);stroke-width:1.4;opacity:.75}.node{fill:var(--idlebg);stroke:var(--idle);stroke-width:1.4}"
+	".node.ok{fill:var(--okbg);stroke:var(--ok)}.node.reused{fill:var(--reusedbg);stroke:var(--reused)}.node.failed{fill:var(--badbg);stroke:var(--bad)}"
+	".node.running{fill:var(--fill);stroke:var(--accent)}.part{fill:var(--idle)}.part.ok{fill:var(--ok)}.part.reused{fill:var(--reused)}"
+	".part.failed{fill:var(--bad)}.part.running{fill:var(--accent)}"
+	".meter{min-width:9rem}.meter svg{display:block;width:100%;height:.5rem;margin-top:.15rem}.steps td,.steps th{vertical-align:middle}.scroll td.wrap{white-space:normal;min-width:10rem}.failures{margin:.6rem 0 0;padding-left:1.1rem}"
+	"dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;margin:.4rem 0;font-size:.9rem}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}"
 	"details{margin-top:.6rem}summary{cursor:pointer;color:var(--soft)}footer{color:var(--soft);font-size:.85rem;margin-top:1.2rem}"
 	"@media print{body{background:#fff}section{break-inside:avoid}pre{max-height:none}}"
-	"@media(max-width:40rem){.bar{display:none}main{padding:1rem .6rem}}";
+	"@media(max-width:40rem){.bar{display:none}main{padding:1rem .6rem}.meter{min-width:6rem}dl{grid-template-columns:1fr}dt{margin-top:.3rem}}";

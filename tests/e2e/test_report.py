@@ -2,10 +2,8 @@
 
 import base64
 import hashlib
-import html.parser
 import http.server
 import json
-import re
 import shutil
 import subprocess
 import threading
@@ -13,6 +11,7 @@ import threading
 import pytest
 
 import cupel as lib
+from pages import Page, check_structure
 
 # A name and words as whoever wants to get out of a page would choose them.
 MARK = '</title></pre></bdi><script>document.title="owned"</script><img src={url} onerror=void(0)>\'"&'
@@ -34,40 +33,6 @@ def chunk(kind, data):
 open("out/p.png", "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0))
     + chunk(b"IDAT", zlib.compress((b"\0" + b"\xff\0\0" * 8) * 8)) + chunk(b"IEND", b""))
 """
-# What a page of ours consists of. Nothing else may be in it, whatever the run was.
-TAGS = set("""html head meta title style body main section span h1 h2 h3 p table tr th td svg rect line text
-    path figure figcaption article bdi code pre img div details summary footer""".split())
-ATTRIBUTES = set("""lang charset http-equiv content name class scope viewbox preserveaspectratio aria-hidden
-    aria-label role width height rx x y x1 x2 y1 y2 d text-anchor src alt""".split())
-
-
-class Page(html.parser.HTMLParser):
-    """Tags, attributes and text, as a browser would see them."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.tags, self.attributes, self.policy, self.style, self.text = set(), [], "", "", ""
-        self.inside = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.inside = tag
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag == "meta" and dict(attrs).get("http-equiv"):
-            self.policy = dict(attrs)["content"]
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-
-    def handle_data(self, data):
-        if self.inside == "style":
-            self.style, self.inside = data, ""
-        else:
-            self.text += data
-
-
 class Server:
     """Tells who asks it for something."""
 
@@ -106,14 +71,6 @@ def hostile(cupel):
                            "python3", "-c", WRITES, mark)
         assert result.cause == "ok", result.stderr
         yield result.run_dir.name, mark, server
-
-
-def check_structure(page):
-    assert page.tags <= TAGS, page.tags - TAGS
-    for tag, name, value in page.attributes:
-        assert name in ATTRIBUTES, f"{tag} {name}={value[:80]}"
-        if name == "src":
-            assert re.match(r"data:image/(png|jpeg|gif|svg\+xml);base64,[A-Za-z0-9+/]+=*$", value)
 
 
 def test_hostile_words_stay_words(cupel, hostile):

@@ -1,6 +1,7 @@
 /* The record of a run whose files are not what cupel wrote: the first byte says which one the others are put into. Whatever they are, the
  * page has no markup but ours, the crate is JSON, and an audit ends; and if a file differs, it says so. */
 #include "fuzz.h"
+#include "fuzz_page.h"
 
 #include <sys/stat.h>
 
@@ -43,29 +44,6 @@ static const char *run_dir(void)
 	return path;
 }
 
-/* Each "<" begins one of the tags that a page has. */
-static void check_page(const struct str *page)
-{
-	static const char *const tags[] = {
-		"!DOCTYPE", "html",    "head",   "meta",       "title",   "style", "body",
-		"main",     "section", "span",   "h1",         "h2",      "h3",    "p",
-		"table",    "tr",      "th",     "td",         "svg",     "rect",  "line",
-		"text",     "path",    "figure", "figcaption", "article", "bdi",   "code",
-		"pre",      "img",     "div",    "details",    "summary", "footer"
-	};
-	CHECK(str_is_utf8(page->text, page->length));
-	for (const char *at = page->text; (at = strchr(at, '<')); at++) {
-		const char *name = at + 1 + (at[1] == '/');
-		size_t length = strcspn(name, " />"), found = 0;
-		for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
-			found += strlen(tags[i]) == length && strncmp(tags[i], name, length) == 0;
-		CHECK(found == 1);
-	}
-	/* A quote is ours too. */
-	for (const char *at = page->text; (at = strstr(at, "src=\"")); at++)
-		CHECK(str_starts(at, "src=\"data:image/"));
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static bool is_plain[N_FILES];
@@ -93,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	CLEANUP_STR struct str page = { 0 };
 	report_html(&d, NULL, &page);
-	check_page(&page);
+	fuzz_check_page(&page);
 	CLEANUP_CRATE_FILES struct crate_files found = { 0 };
 	CHECK(crate_gather(&d, CRATE_WITH_INPUTS, &found, &err) >= 0);
 	CLEANUP_JSON json_t *crate = crate_json(&d, &found);

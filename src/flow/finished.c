@@ -282,9 +282,9 @@ static bool has_outputs(struct finished_reader *r, const struct finished *f, str
 	CLEANUP_FREE bool *seen = xcalloc(f->n_outputs + 1, sizeof *seen);
 	CLEANUP_FREE char *path = xasprintf("runs/%s/outputs", f->run);
 	struct look l = { .contents = &r->contents, .f = f, .seen = seen, .why = why };
-	int fd = fs_open_beneath(r->home_fd, path, O_RDONLY | O_DIRECTORY, 0);
+	int fd = openat(r->home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* Without outputs no directory was made. */
-	if (!(fd == -ENOENT && !f->n_outputs) && !is_tree(&l, fd, "", 0))
+	if (!(fd < 0 && errno == ENOENT && !f->n_outputs) && !is_tree(&l, fd, "", 0))
 		return false;
 	for (size_t i = 0; i < f->n_outputs; i++)
 		if (!seen[i])

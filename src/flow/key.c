@@ -2,12 +2,9 @@
 #include "flow/key.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 
-#include "base/clock.h"
 #include "base/path.h"
 #include "flow/key_parts.h"
 #include "keeper/record.h"

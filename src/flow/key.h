@@ -6,6 +6,7 @@
  * the host are not in it. */
 #pragma once
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "runtime/fingerprint.h"
 #include "spec/analysis.h"

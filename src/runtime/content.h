@@ -3,6 +3,7 @@
  * the identity is looked at each time, the stat depth when it was not for ten minutes. */
 #pragma once
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "runtime/fingerprint.h"

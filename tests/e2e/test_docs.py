@@ -16,7 +16,7 @@ CUPEL = os.environ.get("CUPEL", f"{BUILD}/cupel")
 PAGES = sorted(path.name.removesuffix(".scd") for path in (DOCS / "man").glob("*.scd"))
 PAGE_OF = {"doctor": "cupel-doctor.1", "ledger": "cupel-ledger.1", "run": "cupel-run.1", "plan": "cupel-plan.1", "config": "cupel-config.1",
            "list": "cupel-list.1", "show": "cupel-show.1", "logs": "cupel-logs.1",
-           "ps": "cupel-ps.1", "top": "cupel-top.1", "diff": "cupel-diff.1", "rerun": "cupel-rerun.1",
+           "ps": "cupel-ps.1", "top": "cupel-top.1", "diff": "cupel-diff.1", "rerun": "cupel-rerun.1", "resume": "cupel-resume.1", "why": "cupel-why.1",
            "gc": "cupel-gc.1", "outputs": "cupel-outputs.1", "export": "cupel-export.1", "report": "cupel-export.1", "audit": "cupel-audit.1", "verify": "cupel-verify.1", "protect": "cupel-protect.1", "health": "cupel-health.1", "runtime": "cupel-runtime.1", "completion": "cupel.1", "version": "cupel.1"}
 
 
@@ -60,7 +60,7 @@ def test_every_command_has_a_page():
 
 
 @pytest.mark.parametrize("command", ["run", "config", "list", "show", "logs", "ps", "top",
-                                     "diff", "doctor", "rerun", "gc", "export", "outputs", "verify", "health"])
+                                     "diff", "doctor", "rerun", "resume", "why", "gc", "export", "outputs", "verify", "health"])
 def test_every_option_is_in_its_page_and_no_other(command):
     assert options(command) == documented(PAGE_OF[command])
 

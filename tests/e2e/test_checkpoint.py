@@ -112,6 +112,20 @@ def test_run_again_from_its_record_it_goes_on(cupel):
     assert (status, out) == (85, "1\n"), err
 
 
+def test_a_verification_begins_anew(cupel):
+    text = "n=$(cat saved/n || echo 0); echo $((n + 1)) > saved/n; echo $n > out/n; exit ${STATUS:-0}"
+    first = shell(cupel, text)
+    # As if an attempt at the same had been interrupted since.
+    folder = cupel.home / "checkpoints"
+    interrupted = shell(cupel, text, "-e", "STATUS=85")
+    assert (first.cause, interrupted.cause) == ("ok", "checkpointed")
+    (folder / interrupted.receipt["checkpoint"]["key"]).rename(folder / first.receipt["checkpoint"]["key"])
+    status, _, err = cupel.call(cupel.binary, "rerun", first.run_dir.name, "--verify", "--id", cupel.new_id())
+    assert status == 0, err
+    again = shell(cupel, text)
+    assert (again.run_dir / "outputs/out/n").read_text(encoding="utf-8") == "1\n", "the control"
+
+
 def test_two_at_once_and_the_second_is_told_who_has_it(cupel):
     text = "echo started; while [ ! -e saved/stop ]; do sleep 0.05; done; exit 0"
     process, run_id = cupel.start(*HEAD, "--", "sh", "-c", text, stdout=subprocess.PIPE)
@@ -466,8 +480,9 @@ def test_a_journal_that_a_crash_left_is_replayed(root):
     with process:
         assert process.stdout.readline() == b"0\n" and process.stdout.readline() == b"saved\n"
         (place,) = places(root)
-        # Not through the page cache of the host's file, which is the same one as the device's.
         crashed = (place / "disk.img").read_bytes()
+        with open(place / "disk.img", "rb") as image, pytest.raises(BlockingIOError):
+            fcntl.flock(image, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the device has it
         process.terminate()
     state = int.from_bytes(crashed[1024 + 0x60:1024 + 0x64], "little")
     assert state & 4, "the control: it needs recovery"

@@ -102,6 +102,7 @@ static void run(struct keeper_state *s)
 		msg.ended.exit_status = v.exit_status;
 	if (msg.kind == KEEPER_MSG_ENDED && k->checkpoint.path && v.cause == CAUSE_OK)
 		(void)checkpoint_drop(&k->checkpoint, NULL); /* what is left of it is gc's */
+	checkpoint_release(&k->checkpoint); /* whoever hears the end may start the next attempt */
 	stages_mark(&k->stages, STAGE_VERDICT);
 	if (msg.kind == KEEPER_MSG_ENDED)
 		msg.ended.stages = k->stages;

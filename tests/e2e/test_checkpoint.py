@@ -1,11 +1,14 @@
 """checkpoint: a directory that survives attempts, kills and hosts that go down, and is nobody else's."""
 
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -107,6 +110,20 @@ def test_run_again_from_its_record_it_goes_on(cupel):
     new = cupel.new_id()
     status, out, err = cupel.call(cupel.binary, "rerun", first.run_dir.name, "--id", new)
     assert (status, out) == (85, "1\n"), err
+
+
+def test_a_verification_begins_anew(cupel):
+    text = "n=$(cat saved/n || echo 0); echo $((n + 1)) > saved/n; echo $n > out/n; exit ${STATUS:-0}"
+    first = shell(cupel, text)
+    # As if an attempt at the same had been interrupted since.
+    folder = cupel.home / "checkpoints"
+    interrupted = shell(cupel, text, "-e", "STATUS=85")
+    assert (first.cause, interrupted.cause) == ("ok", "checkpointed")
+    (folder / interrupted.receipt["checkpoint"]["key"]).rename(folder / first.receipt["checkpoint"]["key"])
+    status, _, err = cupel.call(cupel.binary, "rerun", first.run_dir.name, "--verify", "--id", cupel.new_id())
+    assert status == 0, err
+    again = shell(cupel, text)
+    assert (again.run_dir / "outputs/out/n").read_text(encoding="utf-8") == "1\n", "the control"
 
 
 def test_two_at_once_and_the_second_is_told_who_has_it(cupel):
@@ -263,6 +280,21 @@ sys.exit(85)
 """
 
 
+@contextlib.contextmanager
+def another_uid(cupel):
+    """A run that goes on has the uid that the next one would have had."""
+    words = ("--memory", "64M", "--", "sh", "-c", "echo up; sleep 600")
+    process, _ = cupel.start(*words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    with process:
+        assert process.stdout.readline() == b"up\n"
+        yield
+        process.terminate()
+
+
+def started_as(result):
+    return next(event["data"]["uid"] for event in result.events if event["event"] == "started")
+
+
 def test_hostile_contents_lead_nowhere_and_are_the_next_run_s(cupel):
     script = cupel.dir / "hostile.py"
     script.write_text(HOSTILE, encoding="utf-8")
@@ -275,11 +307,9 @@ def test_hostile_contents_lead_nowhere_and_are_the_next_run_s(cupel):
     assert (first.cause, first.stdout) == ("checkpointed", ""), first.log("stderr.log")
     if cupel.who == "root":
         # Another uid than before has to be given all of it.
-        with lib_lease(cupel, first):
+        with another_uid(cupel):
             second = cupel.run(*words)
-        uids = [[e["data"]["uid"] for e in r.events if e["event"] == "started"][0]
-                for r in (first, second)]
-        assert uids[0] != uids[1]
+        assert started_as(first) != started_as(second)
     else:
         second = cupel.run(*words)
     assert (second.cause, second.stdout) == ("checkpointed", "1000\n"), second.log("stderr.log")
@@ -294,23 +324,6 @@ def test_hostile_contents_lead_nowhere_and_are_the_next_run_s(cupel):
     assert places(cupel) == [] and secret.read_text(encoding="utf-8") == "untouched"
     cupel.configure()
     script.unlink()
-
-
-class lib_lease:
-    """Holds the uid of an ended run, so that the next one gets another."""
-
-    def __init__(self, cupel, result):
-        self.cupel = cupel
-
-    def __enter__(self):
-        self.process, _ = self.cupel.start("--memory", "64M", "--", "sh", "-c", "echo up; sleep 600",
-                                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert self.process.stdout.readline() == b"up\n"
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.stdout.close()
-        self.process.wait()
 
 
 def test_many_files_and_a_full_disk_are_bounded(cupel):
@@ -339,9 +352,78 @@ def test_a_hundred_thousand_files_change_hands(root):
              "--checkpoint-exit-code", "85", "--", "python3", "-c", see + make)
     first = root.run(*words)
     assert first.cause == "checkpointed", first.verdict
-    with lib_lease(root, first):
+    with another_uid(root):
         second = root.run(*words)
     assert (second.cause, second.stdout) == ("ok", "99900\n"), second.stderr
+
+
+def test_a_plain_directory_of_root_changes_hands_too(root):
+    root.configure("disk: {mechanism: watched}\n")
+    text = "mkdir -p saved/d; ln -s /etc/shadow saved/d/s; " + COUNT + "85"
+    first = shell(root, text)
+    with another_uid(root):
+        second = shell(root, text)
+    root.configure()
+    assert [r.stdout for r in (first, second)] == ["0\n", "1\n"], second.log("stderr.log")
+    assert started_as(first) != started_as(second) and os.lstat("/etc/shadow").st_uid == 0
+    (place,) = places(root)
+    owners = {path.lstat().st_uid for path in (place / "files", *(place / "files").rglob("*"))}
+    assert owners == {started_as(second)} and second.receipt["checkpoint"]["mechanism"] == "watched"
+
+
+def test_killed_and_run_again_at_once(root):
+    """The box of the dead keeper may still have the image mounted: twice at a time would ruin it."""
+    text = ("n=$(cat saved/n || echo 0); echo $((n + 1)) > saved/new; dd if=/dev/zero of=saved/x bs=1M count=4;"
+            " sync saved/new; mv saved/new saved/n; sync saved; echo $n; sleep 60")
+    seen = []
+
+    def attempt():
+        process, _ = root.start(*HEAD, "--", "sh", "-c", text, stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL)
+        with process:
+            keeper = Crash(root).keeper_of(process)
+            line = process.stdout.readline()
+            if line:
+                kill(process.pid)
+                kill(keeper)
+                seen.append(int(line))
+        # Refused, as long as a thread of the last keeper is still in the kernel.
+        assert line or process.returncode == 2
+        return len(seen) == 8
+
+    assert lib.wait_until(attempt)
+    assert seen == list(range(8))
+    assert lib.wait_until(lambda: not leftovers.processes(root))
+    Crash(root).recover()
+
+
+def test_an_image_that_something_still_mounts_is_waited_for(root):
+    text = COUNT + "85"
+    shell(root, text)
+    (place,) = places(root)
+    saved = (place / "disk.img").read_bytes()
+    assert shell(root, text).stdout == "1\n"
+    # The lock that a loop device holds through the open file that it was given.
+    with open(place / "disk.img", "r+b") as image:
+        fcntl.flock(image, fcntl.LOCK_EX)
+        process, run_id = root.start(*HEAD, "--", "sh", "-c", text, stdout=subprocess.PIPE)
+        with process:
+            assert lib.wait_until((root.run_dir(run_id) / "analysis.json").exists)
+            time.sleep(0.5)  # one that does not wait has mounted it by now
+            image.write(saved)
+            image.flush()
+            fcntl.flock(image, fcntl.LOCK_UN)
+            assert process.stdout.read() == b"1\n", "it sees what was written meanwhile"
+
+
+def test_its_crate_says_neither_done_nor_failed(root):
+    result = shell(root, COUNT + "85")
+    status, _, err = root.call(root.binary, "export", result.run_dir.name, "--to", root.base / "crate")
+    assert status == 0, err
+    crate = json.loads((root.base / "crate/ro-crate-metadata.json").read_text(encoding="utf-8"))
+    (action,) = [e for e in crate["@graph"] if e["@type"] == "CreateAction"]
+    assert "actionStatus" not in action and "error" not in action
+    shutil.rmtree(root.base / "crate")
 
 
 def test_a_link_in_place_of_the_checkpoints_is_not_followed(cupel):
@@ -398,8 +480,9 @@ def test_a_journal_that_a_crash_left_is_replayed(root):
     with process:
         assert process.stdout.readline() == b"0\n" and process.stdout.readline() == b"saved\n"
         (place,) = places(root)
-        # Not through the page cache of the host's file, which is the same one as the device's.
         crashed = (place / "disk.img").read_bytes()
+        with open(place / "disk.img", "rb") as image, pytest.raises(BlockingIOError):
+            fcntl.flock(image, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the device has it
         process.terminate()
     state = int.from_bytes(crashed[1024 + 0x60:1024 + 0x64], "little")
     assert state & 4, "the control: it needs recovery"

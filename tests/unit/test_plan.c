@@ -570,6 +570,28 @@ static void a_snapshot_is_shown_read_only(void **state)
 	refused(s, EPERM, ERR_CALLER, "/srv/papers");
 }
 
+static void a_checkpoint_is_in_the_working_directory(void **state)
+{
+	struct scene *s = *state;
+	const struct plan *p = make(s);
+	assert_null(p->checkpoint);
+	assert_int_equal(p->n_rules, 7);
+	s->analysis.checkpoint = xstrdup("saved");
+	s->request.home = "/var/lib/cupel";
+	p = make(s);
+	const struct step *shown = placed(p, WORK "/saved");
+	assert_non_null(shown);
+	assert_int_equal(shown->kind, STEP_CHECKPOINT);
+	assert_true(shown > placed(p, WORK));
+	assert_string_equal(shown->source, "/var/lib/cupel/checkpoints/{key}/files");
+	assert_true(strv_has(&p->env, "CUPEL_CHECKPOINT_DIR=" WORK "/saved"));
+	assert_int_equal(p->n_rules, 8);
+	assert_false(strv_has(&p->work_dirs,
+			      "saved")); /* or each name would have a template of its own */
+	plan_set_checkpoint(&s->plan, "/h", "0123");
+	assert_string_equal(placed(&s->plan, WORK "/saved")->source, "/h/checkpoints/0123/files");
+}
+
 /* A step of the host's has outputs, its database, and nothing of a project; its secret is in no record. */
 static void a_step_is_granted_its_database(void **state)
 {
@@ -634,6 +656,7 @@ int main(void)
 		ROW(the_script_is_called_as_it_is_seen_inside),
 		ROW(json_has_every_part),
 		ROW(a_snapshot_is_shown_read_only),
+		ROW(a_checkpoint_is_in_the_working_directory),
 		ROW(a_step_is_granted_its_database),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* fs_remove_tree and fs_tree_usage on trees as an analysis may leave them: deep, unreadable, with
+/* fs_remove_tree, fs_tree_usage and fs_tree_own on trees as an analysis may leave them: deep, unreadable, with
  * links and mounts. What root passes by its rights is tried as an ordinary user too. */
 #include <dirent.h>
 #include <errno.h>
@@ -469,6 +469,42 @@ static void tree_that_changes(void **state)
 	assert_true(there(AT_FDCWD, "/etc/passwd"));
 }
 
+static uid_t owner(int dir_fd, const char *name)
+{
+	struct stat st = { 0 };
+
+	assert_int_equal(fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW), 0);
+	return st.st_uid;
+}
+
+static void a_tree_is_given_away_without_its_links(void **state)
+{
+	struct place *p = *state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(mkdirat(p->fd, "t", 0755), 0);
+	CLEANUP_FD int fd = openat(p->fd, "t", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	put(p->fd, "outside", 1);
+	assert_int_equal(symlinkat("../outside", fd, "link"), 0);
+	assert_int_equal(symlinkat("..", fd, "up"), 0);
+	assert_int_equal(mkfifoat(fd, "fifo", 0), 0);
+	assert_int_equal(mkdirat(fd, "none", 0), 0);
+	make_chain(fd, 2000);
+	assert_int_equal(fs_tree_own(fd, NOBODY, NOBODY), 0);
+	static const char *const names[] = { "link", "up",  "fifo",    "none",
+					     "d",    "d/f", "d/d/d/f", "." };
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		assert_int_equal(owner(fd, names[i]), NOBODY);
+	assert_int_equal(owner(p->fd, "outside"), 0);
+	assert_int_equal(owner(p->fd, "."), 0);
+	/* With the top its owner's, it has been done. */
+	assert_int_equal(fchownat(fd, "fifo", 7, 7, 0), 0);
+	assert_int_equal(fs_tree_own(fd, NOBODY, NOBODY), 0);
+	assert_int_equal(owner(fd, "fifo"), 7);
+	assert_int_equal(fs_tree_own(fd, 8, 8), 0);
+	assert_int_equal(owner(fd, "fifo"), 8);
+}
+
 #define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, place_set_up, place_tear_down)
 
 int main(void)
@@ -487,6 +523,7 @@ int main(void)
 		TREE_TEST(usage_counts_blocks_and_links_once),
 		TREE_TEST(usage_of_many_linked_files),
 		TREE_TEST(tree_that_changes),
+		TREE_TEST(a_tree_is_given_away_without_its_links),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,8 +53,10 @@ class Run:
         """What the kernel and its children write to 1 and 2 is read here: it survives the kernel."""
         loop, client = asyncio.get_running_loop(), self.client
         manager = client.create_kernel_manager()
-        if os.path.basename(manager.kernel_spec.argv[0]).startswith("python"):
-            manager.kernel_spec.argv[0] = sys.executable  # the host's kernel would be found first, and be the wrong one
+        if "ipykernel_launcher" in manager.kernel_spec.argv:
+            launcher = pathlib.Path(__file__).with_name("cupel_launch.py")
+            # With this Python: in a venv the host's kernel may be found first, and be the wrong one.
+            manager.kernel_spec.argv = [sys.executable, str(launcher), "-f", "{connection_file}"]
             client.extra_arguments = ["--IPKernelApp.capture_fd_output=False"]
         for number in WARNINGS:  # ignored by the kernel, unless a cell says otherwise, and passed on to it
             signal.signal(number, signal.SIG_IGN)

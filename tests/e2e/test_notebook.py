@@ -315,6 +315,20 @@ def test_a_kernel_that_does_not_start_is_an_error_at_once(root):
     assert states(executed(result)) == ["pending"] and executed(result)["metadata"]["cupel"]["stopped_at_cell"] is None
 
 
+def test_not_even_a_loopback_is_needed(user):
+    """The driver alone, where the loopback is down; that it is down is the control."""
+    book = write(user, "print(6 * 7)")
+    driver = user.dir / "driver"
+    shutil.copytree(ROOT / "src/runtime/notebook", driver, dirs_exist_ok=True)
+    control = "import errno, socket\ntry: socket.create_connection(('127.0.0.1', 9))\nexcept OSError as error: print(errno.errorcode[error.errno])"
+    script = f"/usr/bin/python3 -c \"{control}\"; exec /usr/bin/python3 -B {driver} {book}"
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(user.dir), "CUPEL_WORK_DIR": str(user.dir), "CUPEL_OUT_DIR": str(user.dir / "out"),
+           "TMPDIR": str(user.dir / "tmp")}
+    done = subprocess.run(["unshare", "-n", "--setgid", str(user.uid), "--setuid", str(user.uid), "sh", "-c", script], env=env, cwd=user.dir,
+                          capture_output=True, text=True, check=False, timeout=lib.RUN_LIMIT_S)
+    assert (done.returncode, done.stdout) == (0, "ENETUNREACH\n42\n"), done.stderr
+
+
 def test_a_warning_reaches_the_kernel(user):
     """It goes to the main process, as cupel sends it; one that no cell asked for harms nobody."""
     wait = ("import os, signal, time\nfor number in (signal.SIGUSR2, signal.SIGUSR1):\n    os.kill(os.getppid(), number)\n"

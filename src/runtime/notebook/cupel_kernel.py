@@ -158,7 +158,9 @@ class Run:
                     raise Failure(f"{error.ename}: {plain(error.evalue)}") from None
             except (DeadKernelError, asyncio.CancelledError):
                 state["status"] = "interrupted"
-                if self.stopping:
+                if self.stopping:  # the grace may be short
+                    self.book.stop(number, self.stopping)
+                    self.book.save()
                     raise Stopped(self.stopping) from None
                 raise Failure(await self.how_it_died()) from None
         self.progress.say(done=number, execution_count=cell.execution_count)
@@ -167,10 +169,9 @@ class Run:
     async def cells(self) -> None:
         numbers = {id(cell): number for number, cell in enumerate(self.book.cells, 1)}
         for index, cell in enumerate(list(self.book.book.cells)):
-            if cell.cell_type == "code":
-                if not await self.cell(numbers[id(cell)], index, cell):
-                    break
-                self.book.save()
+            # Its end is saved with the start of the next one, at once, or by whoever called.
+            if cell.cell_type == "code" and not await self.cell(numbers[id(cell)], index, cell):
+                break
         else:
             self.book.stop(None, "ok")
         self.client.set_widgets_metadata()

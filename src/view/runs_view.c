@@ -41,10 +41,11 @@ static void copy_keys(json_t *to, const json_t *from, const char *const *keys, s
 
 int run_json(const struct config *c, const char *id, json_t **ret, struct err *err)
 {
-	static const char *const of_verdict[] = { "cause",  "exit_status",      "exit_code",
-						  "signal", "accepted",         "started",
-						  "ended",  "completion_notes", "post_process",
-						  "usage",  "missing_layers",   "input_changed" };
+	static const char *const of_verdict[] = { "cause",   "exit_status",      "exit_code",
+						  "signal",  "accepted",         "started",
+						  "ended",   "completion_notes", "post_process",
+						  "usage",   "missing_layers",   "input_changed",
+						  "notebook" };
 	static const char *const of_analysis[] = { "name",    "quest", "labels",   "runtime",
 						   "command", "code",  "rerun_of", "db_snapshot" };
 	CLEANUP_FREE char *directory = xasprintf("%s/runs/%s", c->home, id);

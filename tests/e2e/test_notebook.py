@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -162,18 +163,24 @@ def test_a_deadline_names_the_cell_and_the_file_is_whole_all_the_while(user):
     """Read again and again while it is written: valid each time, and it grows."""
     book = write(user, "print('x' * 300000)", "import time\nfor i in range(40):\n    print(i, flush=True); time.sleep(0.01)",
                  "print('deep', flush=True); time.sleep(1000)", "4")
-    process, run_id = user.start("--time", "12s", book, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    live, seen, reads = user.work_dir(run_id) / "out/book.ipynb", set(), 0
-    while process.poll() is None:
-        try:
-            text = live.read_bytes()
-        except OSError:
-            continue  # not yet, or not any more
-        seen.add(tuple(states(json.loads(text))))
-        reads += 1
+    seen, reads = set(), 0
+    for limit in (8, 30, 90):  # a busy host may not get to the third cell at first
+        process, run_id = user.start("--time", f"{limit}s", book, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        live = user.work_dir(run_id) / "out/book.ipynb"
+        while process.poll() is None:
+            try:
+                text = live.read_bytes()
+            except OSError:
+                time.sleep(0.01)  # not yet, or not any more
+                continue
+            seen.add(tuple(states(json.loads(text))))
+            reads += 1
+            time.sleep(0.003)
+        result = lib.Result(process.returncode, "", "", user.run_dir(run_id))
+        if ("ok", "ok", "running", "pending") in seen:
+            break
     assert ("ok", "ok", "running", "pending") in seen and reads > 100, seen
     assert ("pending",) * 4 in seen or ("running", "pending", "pending", "pending") in seen, seen
-    result = lib.Result(process.returncode, "", "", user.run_dir(run_id))
     assert (result.cause, result.status) == ("deadline", 124), result.verdict
     assert result.verdict["completion_notes"].startswith("Deadline at cell 3 of 4. ")
     assert result.verdict["notebook"]["done"] == 2 and not result.verdict["evidence"]["killed_by_force"]
@@ -235,12 +242,12 @@ def test_what_a_cell_puts_in_its_place_gives_way(root):
 
 
 def test_more_than_a_notebook_is_to_hold_is_left_out_and_said(root):
-    flood = ("from IPython.display import display\nfor i in range(8000):\n    display({'text/plain': 'x'}, raw=True)\nprint('done')")
+    flood = ("from IPython.display import display\nfor i in range(3000):\n    display({'text/plain': 'x'}, raw=True)\nprint('done')")
     result = root.run(write(root, flood, "for i in range(34):\n    print('y' * (2 << 20))", "'after'"), "--log", "1M")
     assert result.cause == "ok", words(result)
     made = executed(result)
-    assert states(made) == ["ok"] * 3 and len(code_cells(made)[0]["outputs"]) <= 5002
-    assert "[3001 outputs left out: " in said(code_cells(made)[0]) and "left out" in said(code_cells(made)[1])
+    assert states(made) == ["ok"] * 3 and len(code_cells(made)[0]["outputs"]) <= 2001
+    assert "[1001 outputs left out: " in said(code_cells(made)[0]) and "left out" in said(code_cells(made)[1])
     assert said(code_cells(made)[2]) == "'after'"
     assert (result.run_dir / "outputs/out/book.ipynb").stat().st_size < 100 << 20
     assert "no page was made of it" in words(result) or (result.run_dir / "outputs/out/book.html").exists()
@@ -297,9 +304,9 @@ def test_a_runtime_without_jupyter_is_told_what_it_lacks(user):
 def test_a_kernel_that_does_not_start_is_an_error_at_once(root):
     """It dies, before its first answer, of a module beside the notebook; nothing waits for a minute."""
     book = write(root, "1")
-    (root.dir / "ipykernel_launcher.py").write_text("raise SystemExit('broken on purpose')\n")
+    (root.dir / "ipykernel.py").write_text("raise SystemExit('broken on purpose')\n")
     file = root.dir / "a.yaml"
-    file.write_text("code: [book.ipynb, ipykernel_launcher.py]\nlimits: {time: 50s}\n")
+    file.write_text("code: [book.ipynb, ipykernel.py]\nlimits: {time: 10m}\n")
     result = root.run(file)
     assert (result.cause, result.status) == ("exit", 1), words(result)
     notes = result.verdict["completion_notes"]
@@ -308,11 +315,25 @@ def test_a_kernel_that_does_not_start_is_an_error_at_once(root):
     assert states(executed(result)) == ["pending"] and executed(result)["metadata"]["cupel"]["stopped_at_cell"] is None
 
 
+def test_not_even_a_loopback_is_needed(user):
+    """The driver alone, where the loopback is down; that it is down is the control."""
+    book = write(user, "print(6 * 7)")
+    driver = user.dir / "driver"
+    shutil.copytree(ROOT / "src/runtime/notebook", driver, dirs_exist_ok=True)
+    control = "import errno, socket\ntry: socket.create_connection(('127.0.0.1', 9))\nexcept OSError as error: print(errno.errorcode[error.errno])"
+    script = f"/usr/bin/python3 -c \"{control}\"; exec /usr/bin/python3 -B {driver} {book}"
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(user.dir), "CUPEL_WORK_DIR": str(user.dir), "CUPEL_OUT_DIR": str(user.dir / "out"),
+           "TMPDIR": str(user.dir / "tmp")}
+    done = subprocess.run(["unshare", "-n", "--setgid", str(user.uid), "--setuid", str(user.uid), "sh", "-c", script], env=env, cwd=user.dir,
+                          capture_output=True, text=True, check=False, timeout=lib.RUN_LIMIT_S)
+    assert (done.returncode, done.stdout) == (0, "ENETUNREACH\n42\n"), done.stderr
+
+
 def test_a_warning_reaches_the_kernel(user):
     """It goes to the main process, as cupel sends it; one that no cell asked for harms nobody."""
     wait = ("import os, signal, time\nfor number in (signal.SIGUSR2, signal.SIGUSR1):\n    os.kill(os.getppid(), number)\n"
             "while not heard:\n    time.sleep(0.01)\nprint(heard)")
-    result = user.run("--time", "60s", write(
+    result = user.run("--time", "2m", write(
         user, "import signal\nheard = []\n_ = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))", wait))
     assert (result.cause, result.stdout) == ("ok", f"[{int(signal.SIGUSR1)}]\n"), words(result)
 

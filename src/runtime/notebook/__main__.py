@@ -40,10 +40,9 @@ def execute(path: pathlib.Path, progress: Progress) -> None:
     book = Book(notebook, pathlib.Path(os.environ["CUPEL_OUT_DIR"], path.name))
     progress.say(cells=len(book.cells))
     book.save()
-    directory = tempfile.mkdtemp(prefix="k", dir="/tmp")
-    run = Run(book, progress, make_client(notebook, directory, kernel), path.parent.absolute())
     try:
-        asyncio.run(run.run())
+        with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory:
+            asyncio.run(Run(book, progress, make_client(notebook, directory, kernel), path.parent.absolute()).run())
     except Stopped as stop:
         book.stop(progress.now["cell"] or None, str(stop))
         book.save()

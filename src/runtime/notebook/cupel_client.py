@@ -9,7 +9,7 @@ from typing import Any
 from cupel_book import Failure, log
 
 KEPT_MAX = 64 << 20  # characters of output in the notebook; the log has all, up to its own limit
-OUTPUTS_MAX = 5000  # of one cell
+OUTPUTS_MAX = 2000  # of one cell
 
 
 def make_client(book: Any, directory: str, kernel: str) -> Any:

@@ -53,8 +53,10 @@ class Run:
         """What the kernel and its children write to 1 and 2 is read here: it survives the kernel."""
         loop, client = asyncio.get_running_loop(), self.client
         manager = client.create_kernel_manager()
-        if os.path.basename(manager.kernel_spec.argv[0]).startswith("python"):
-            manager.kernel_spec.argv[0] = sys.executable  # the host's kernel would be found first, and be the wrong one
+        if "ipykernel_launcher" in manager.kernel_spec.argv:
+            launcher = pathlib.Path(__file__).with_name("cupel_launch.py")
+            # With this Python: in a venv the host's kernel may be found first, and be the wrong one.
+            manager.kernel_spec.argv = [sys.executable, str(launcher), "-f", "{connection_file}"]
             client.extra_arguments = ["--IPKernelApp.capture_fd_output=False"]
         for number in WARNINGS:  # ignored by the kernel, unless a cell says otherwise, and passed on to it
             signal.signal(number, signal.SIG_IGN)
@@ -156,7 +158,9 @@ class Run:
                     raise Failure(f"{error.ename}: {plain(error.evalue)}") from None
             except (DeadKernelError, asyncio.CancelledError):
                 state["status"] = "interrupted"
-                if self.stopping:
+                if self.stopping:  # the grace may be short
+                    self.book.stop(number, self.stopping)
+                    self.book.save()
                     raise Stopped(self.stopping) from None
                 raise Failure(await self.how_it_died()) from None
         self.progress.say(done=number, execution_count=cell.execution_count)
@@ -165,10 +169,9 @@ class Run:
     async def cells(self) -> None:
         numbers = {id(cell): number for number, cell in enumerate(self.book.cells, 1)}
         for index, cell in enumerate(list(self.book.book.cells)):
-            if cell.cell_type == "code":
-                if not await self.cell(numbers[id(cell)], index, cell):
-                    break
-                self.book.save()
+            # Its end is saved with the start of the next one, at once, or by whoever called.
+            if cell.cell_type == "code" and not await self.cell(numbers[id(cell)], index, cell):
+                break
         else:
             self.book.stop(None, "ok")
         self.client.set_widgets_metadata()

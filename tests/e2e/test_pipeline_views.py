@@ -425,13 +425,18 @@ def test_what_was_changed_is_not_exported_and_what_is_gone_is_named(root):
     (a.run_dir / "verdict.json").write_text(verdict.replace("succeeded", "was well"))
     assert "was changed" in refused(root, "export", pipeline.id, "--to", place)
     (a.run_dir / "verdict.json").write_text(verdict)
+    analysis = (a.run_dir / "analysis.json").read_text()
+    (a.run_dir / "analysis.json").write_text("{")
+    assert "whose record can't be read" in ask(root, "report", pipeline.id, "--to", "-")
+    assert "analysis.json" in refused(root, "export", pipeline.id, "--to", place)
+    (a.run_dir / "analysis.json").write_text(analysis)
     shutil.rmtree(b.run_dir)
     assert not place.exists()
     ask(root, "export", pipeline.id, "--to", place)
     crate = json.loads((place / "ro-crate-metadata.json").read_text())
     assert rocrate.check_provenance(crate) == []
     assert "not there any more" in entity(crate, f"#run/{b.run_dir.name}")["description"]
-    assert "whose record is not there" in ask(root, "report", pipeline.id, "--to", "-")
+    assert "whose record can't be read" in ask(root, "report", pipeline.id, "--to", "-")
     shutil.rmtree(place)
 
 

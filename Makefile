@@ -81,6 +81,7 @@ bench:
 	@CUPEL=$(abspath $(BUILD))/cupel bench/protect
 	@ninja -C $(BUILD) --quiet bench/take_outputs
 	@CUPEL_BUILD=$(abspath $(BUILD)) bench/outputs
+	@CUPEL=$(abspath $(BUILD))/cupel bench/pipelines --build $(BUILD)
 	@bench/report --build $(BUILD)
 
 soak:

@@ -34,6 +34,19 @@ json_t *json_u64(uint64_t value)
 	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
+/* 15 digits are always those that were written, if no more were; 17 always give the number back. */
+char *json_dumps_short(const json_t *value, size_t flags)
+{
+	for (size_t digits = 15; digits < 17; digits++) {
+		char *text = json_dumps(value, flags | JSON_REAL_PRECISION(digits));
+		CLEANUP_JSON json_t *back = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+		if (!text || json_equal(back, value))
+			return text;
+		free(text);
+	}
+	return json_dumps(value, flags | JSON_REAL_PRECISION(17));
+}
+
 int json_write_file(int dir_fd, const char *name, const json_t *value, struct err *err)
 {
 	CLEANUP_STR struct str whole = { 0 };

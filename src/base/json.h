@@ -12,6 +12,8 @@
 json_t *json_text(const char *text);
 /* u64 beyond 2^63-1 is clamped there (jansson's integers are signed). */
 json_t *json_u64(uint64_t value);
+/* As json_dumps, each number with as few digits as give it back: 0.3, where jansson alone says 0.29999999999999999. NULL as there. */
+char *json_dumps_short(const json_t *value, size_t flags);
 
 /* Durable and atomic; indented when `name` is for people (all of ours are). */
 int json_write_file(int dir_fd, const char *name, const json_t *value, struct err *err);

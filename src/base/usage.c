@@ -1,4 +1,4 @@
-/* How much a tree holds, counted while it may be in use and hostile.
+/* How much a tree holds, counted while it may be in use and hostile; and whose it is, changed on the same walk.
  *
  * Only one directory is open at a time, so that depth costs no descriptors: the way back is "..",
  * believed only if it is the very directory that we came from, and the place in it is a readdir
@@ -32,6 +32,7 @@ struct count {
 	struct seen seen;
 	uint64_t bytes, inodes;
 	int unread;
+	const struct stat *owner; /* borrowed; NULL: only counted */
 };
 
 static void count_release(struct count *c)
@@ -122,6 +123,17 @@ static int ascend(struct count *c)
 	return r;
 }
 
+/* Of the entry itself, whatever a link points to. */
+static int own(const struct count *c, const char *name, const struct stat *st)
+{
+	if (!c->owner || (st->st_uid == c->owner->st_uid && st->st_gid == c->owner->st_gid))
+		return 0;
+	return fchownat(dirfd(c->dir), name, c->owner->st_uid, c->owner->st_gid,
+			AT_SYMLINK_NOFOLLOW) < 0
+		       ? -errno
+		       : 0;
+}
+
 static void add(struct count *c, const struct stat *st)
 {
 	c->inodes++;
@@ -163,6 +175,9 @@ static int count_entry(struct count *c, const char *name)
 		c->unread++;
 		return ascend(c);
 	}
+	int r = own(c, name, &st);
+	if (r < 0)
+		return r;
 	if (S_ISDIR(st.st_mode))
 		return count_dir(c, name, &st);
 	if (st.st_nlink <= 1 || seen_add(&c->seen, st.st_ino))
@@ -204,4 +219,24 @@ int fs_tree_usage(int dir_fd, uint64_t max_bytes, uint64_t max_inodes, uint64_t 
 		*ret_inodes = c.inodes;
 	}
 	return r;
+}
+
+int fs_tree_own(int dir_fd, uid_t uid, gid_t gid)
+{
+	const struct stat owner = { .st_uid = uid, .st_gid = gid };
+	CLEANUP(count_release) struct count c = { .owner = &owner };
+	struct stat st = { 0 };
+
+	CLEANUP_FD int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	/* The top is given last: while it has its old owner, the rest may have. */
+	if (st.st_uid == uid && st.st_gid == gid)
+		return 0;
+	int r = descend(&c, take_fd(&fd), &st);
+	if (r == 0)
+		r = count_tree(&c, 0, 0);
+	if (r > 0)
+		return -EACCES;
+	return r < 0 ? r : fchown(dir_fd, uid, gid) < 0 ? -errno : 0;
 }

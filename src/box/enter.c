@@ -133,15 +133,15 @@ static int map_first_user(struct entering *s, struct err *err)
 	return userns_map_self(proc_fd, BOX_UID, s->e->uid, BOX_GID, s->e->gid, err);
 }
 
-/* The keeper's word that the working directory is made, perhaps with its mount. */
-static int take_work(void *data, struct root_work *ret, struct err *err)
+/* The keeper's word that the working directory is made, or the checkpoint, perhaps with its mount. */
+static int take_work(void *data, enum step_kind which, struct root_work *ret, struct err *err)
 {
 	struct box_cmd cmd;
 	int fd = -1;
 	ssize_t n = proc_recv_fd(CONTROL_FD, &cmd, sizeof cmd, &fd);
 	if (n == 0)
 		_exit(1); /* the keeper is gone */
-	if (n != sizeof cmd || cmd.kind != BOX_CMD_WORK)
+	if (n != sizeof cmd || cmd.kind != (which == STEP_WORK ? BOX_CMD_WORK : BOX_CMD_CHECKPOINT))
 		return err_set(err, ERR_HOST, EPROTO, "unexpected word from the keeper");
 	*ret = (struct root_work){ .mount_fd = fd, .dev = cmd.work_dev, .ino = cmd.work_ino };
 	return 0;

@@ -3,7 +3,8 @@
  *   keeper                              box init (pid 1 of the box, cloned from the keeper)
  *   clone ------------------------->    joins the budget, root              (still the host's powers over its own namespaces)
  *   makes the working directory
- *   BOX_CMD_WORK ------------------>    the rest of the root, network, host name,
+ *   BOX_CMD_WORK, if planned _CHECKPOINT ->
+ *                                       the rest of the root, network, host name,
  *                                       uid, user + cgroup namespace, limits, capabilities, Landlock, seccomp
  *                <------------------    BOX_MSG_READY with what the kernel says about it
  *   receipt compared with the plan
@@ -60,7 +61,8 @@ struct box_facts {
 	char cwd[1024];
 	uint32_t step_usec
 		[BOX_STEPS_MAX]; /* how long each step of the way in took, in box_step_names' order; the last: reading this back */
-	char odd_mount[256]; /* a mount that is weaker than planned, or "" */
+	uint32_t has_checkpoint; /* the planned one is a mount of its own, and writable */
+	char odd_mount[256];     /* a mount that is weaker than planned, or "" */
 };
 
 enum box_msg_kind {
@@ -81,12 +83,18 @@ struct box_msg {
 	};
 };
 
-enum box_cmd_kind { BOX_CMD_WORK, BOX_CMD_GO, BOX_CMD_SIGNAL_MAIN, BOX_CMD_SIGNAL_ALL };
+enum box_cmd_kind {
+	BOX_CMD_WORK,
+	BOX_CMD_CHECKPOINT,
+	BOX_CMD_GO,
+	BOX_CMD_SIGNAL_MAIN,
+	BOX_CMD_SIGNAL_ALL
+};
 
 struct box_cmd {
 	enum box_cmd_kind kind;
 	int signal;
-	/* BOX_CMD_WORK: what the working directory is. A descriptor that comes with it is a copy of its mount, which is attached
+	/* BOX_CMD_WORK, BOX_CMD_CHECKPOINT: what the directory is. A descriptor that comes with it is a copy of its mount, which is attached
 	 * nowhere; without one it is a directory that can be reached by its path. */
 	dev_t work_dev;
 	ino_t work_ino;

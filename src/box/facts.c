@@ -109,6 +109,7 @@ static void judge_mount(const struct plan *p, const char *target, const char *op
 		    !has_option(options, "nosuid") || (!device && !has_option(options, "nodev"));
 	f->n_mounts++;
 	f->n_writable += writable && !device;
+	f->has_checkpoint |= writable && p->checkpoint && str_eq(target, p->checkpoint);
 	if (weak && !f->odd_mount[0])
 		(void)snprintf(f->odd_mount, sizeof f->odd_mount, "%.180s (%.60s)", target,
 			       options);

@@ -211,7 +211,7 @@ static int do_work(const struct root *root, const struct step *s, const struct r
 {
 	struct stat st = { 0 };
 	struct root_work work = { .mount_fd = -1 };
-	int r = q->take_work(q->data, &work, err);
+	int r = q->take_work(q->data, s->kind, &work, err);
 	if (r < 0)
 		return r;
 	CLEANUP_FD int mount_fd = work.mount_fd;
@@ -323,6 +323,7 @@ static int do_step(struct root *root, const struct step *s, const struct root_re
 	case STEP_BIND:
 		return do_bind(root, s);
 	case STEP_WORK:
+	case STEP_CHECKPOINT:
 		return do_work(root, s, q, err);
 	case STEP_PROC:
 		return do_proc(root, s);

@@ -13,7 +13,7 @@ struct root {
 
 void root_release(struct root *r);
 
-/* The working directory, which the keeper makes while the root is made. */
+/* The working directory, which the keeper makes while the root is made, or the checkpoint in it. */
 struct root_work {
 	int mount_fd; /* owned; a mount that is attached nowhere, or -1: to be reached by its path */
 	dev_t dev;    /* what it must be */
@@ -22,8 +22,8 @@ struct root_work {
 
 struct root_request {
 	const struct plan *plan;
-	/* Waits for it. */
-	int (*take_work)(void *data, struct root_work *ret, struct err *err);
+	/* Waits for that of STEP_WORK or STEP_CHECKPOINT. */
+	int (*take_work)(void *data, enum step_kind which, struct root_work *ret, struct err *err);
 	void *data;
 	uid_t uid; /* of the analysis, whose a secret file is; (uid_t)-1: ours already */
 	gid_t gid;

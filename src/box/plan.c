@@ -37,6 +37,8 @@ static void plan_rules(struct plan *p)
 {
 	plan_rule(p, "/", ACCESS_READ);
 	plan_rule(p, p->work_dir, ACCESS_WRITE);
+	if (p->checkpoint) /* Landlock would allow it already; the receipt wants each writable mount by its name */
+		plan_rule(p, p->checkpoint, ACCESS_WRITE);
 	plan_rule(p, "/tmp", ACCESS_WRITE);
 	plan_rule(p, "/dev/shm", ACCESS_WRITE);
 	/* Not random and urandom: nobody needs to write to them, so a refused write proves Landlock (facts.c). */
@@ -142,6 +144,8 @@ static void plan_names(const struct plan_request *q, struct plan *p)
 	p->work_dir = config_work_dir(q->config, q->id);
 	p->cwd = xstrdup(p->work_dir);
 	p->hostname = xstrdup("cupel");
+	if (q->analysis->checkpoint)
+		p->checkpoint = path_join(p->work_dir, q->analysis->checkpoint);
 	p->limits = *q->limits;
 }
 
@@ -164,6 +168,7 @@ static int plan_fill(const struct plan_request *q, struct plan *p, struct err *e
 		r = plan_work(q, p, err);
 	if (r < 0)
 		return r;
+	plan_driver(q, p);
 	plan_grant(q, p);
 	plan_tree(q, p);
 	plan_step(p, STEP_SEAL, "/", NULL);
@@ -210,6 +215,7 @@ void plan_release(struct plan *p)
 	free(p->work_dir);
 	free(p->cwd);
 	free(p->hostname);
+	free(p->checkpoint);
 	strv_release(&p->argv);
 	strv_release(&p->env);
 	strv_release(&p->work_dirs);

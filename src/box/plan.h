@@ -22,9 +22,10 @@
 #define BOX_USER "analysis"
 
 enum step_kind {
-	STEP_TMPFS,  /* a sized tmpfs, its memory counted in the budget */
-	STEP_BIND,   /* `source` of the host, with everything below it */
-	STEP_WORK,   /* the working directory, writable */
+	STEP_TMPFS, /* a sized tmpfs, its memory counted in the budget */
+	STEP_BIND,  /* `source` of the host, with everything below it */
+	STEP_WORK,  /* the working directory, writable */
+	STEP_CHECKPOINT, /* in it, and writable too: what survives the run; `source` is its directory on the host */
 	STEP_PROC,   /* the box's own procfs, read-only */
 	STEP_DEVICE, /* one device node of the host */
 	STEP_SOCKET, /* a socket of the host, to connect to */
@@ -70,6 +71,7 @@ struct plan {
 	char *work_dir;     /* owned */
 	char *cwd;          /* owned */
 	char *hostname;     /* owned */
+	char *checkpoint;   /* owned or NULL; where the checkpoint is in the box */
 	struct step *steps; /* owned; in the order they are carried out */
 	size_t n_steps;
 	struct rule *rules; /* owned */
@@ -116,6 +118,7 @@ struct plan_request {
 	uint64_t deadline_unix;         /* for CUPEL_DEADLINE; 0 in `cupel plan` */
 	const char *
 		snapshot; /* where the copy of the analysis's db_snapshot will be; NULL: it has none */
+	const char *home; /* the real path of the home; needed only for a checkpoint */
 };
 
 void plan_release(struct plan *p);
@@ -125,6 +128,8 @@ void plan_release(struct plan *p);
 int plan_make(const struct plan_request *request, struct plan *ret, struct err *err);
 /* What there is of a plan where the runtime is out of reach: names and limits, nothing that could be carried out. */
 void plan_refused(const struct plan_request *request, struct plan *ret);
+/* Where its checkpoint is on the host, once that is known. */
+void plan_set_checkpoint(struct plan *p, const char *home, const char *key);
 json_t *plan_json(const struct plan *p);
 bool plan_may_miss(const struct plan *p, const char *layer);
 const char *step_kind_name(enum step_kind kind);

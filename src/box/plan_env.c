@@ -36,6 +36,8 @@ static void set_cupel(struct pairs *env, const struct plan_request *q, const str
 		   num_write_cpus(q->limits->at[LIMIT_CPUS].value, cpus, sizeof cpus));
 	set_format(env, "CUPEL_MEMORY_BYTES", "%llu",
 		   (unsigned long long)q->limits->at[LIMIT_MEMORY].value);
+	if (p->checkpoint)
+		set_format(env, "CUPEL_CHECKPOINT_DIR", "%s", p->checkpoint);
 	if (q->analysis->parameters)
 		set_format(env, "CUPEL_PARAMETERS", "%s", q->analysis->parameters);
 	if (q->grant)

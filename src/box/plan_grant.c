@@ -1,5 +1,7 @@
-/* What single runs are shown beside what all are: a copy of a database; and a step of the host's, outputs and the database itself. */
+/* What single runs are shown beside what all are: a copy of a database; what runs a notebook; and a step of the host's, outputs and the database itself. */
 #include "box/plan_parts.h"
+
+#include "runtime/driver.h"
 
 #define OUTPUTS  "/run/cupel/outputs"
 #define PGPASS   "/run/cupel/pgpass"
@@ -14,6 +16,14 @@ int plan_snapshot(const struct plan_request *q, struct plan *p, struct err *err)
 	if (r >= 0)
 		plan_step(p, STEP_BIND, PLAN_SNAPSHOT, q->snapshot);
 	return r;
+}
+
+void plan_driver(const struct plan_request *q, struct plan *p)
+{
+	for (size_t i = 0; driver_runs(q->runtime, q->analysis) && i < driver_file_count; i++) {
+		CLEANUP_FREE char *path = xasprintf(DRIVER_DIR "/%s", driver_files[i].name);
+		plan_step(p, STEP_FILE, path, driver_files[i].text)->mode = 0444;
+	}
 }
 
 /* The whole directory, since SQLite makes and removes files beside the database, and all who use it must see the same ones. Whatever else

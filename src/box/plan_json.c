@@ -10,7 +10,7 @@ const char *step_kind_name(enum step_kind kind)
 		[STEP_PROC] = "proc",   [STEP_DEVICE] = "device", [STEP_DIR] = "dir",
 		[STEP_FILE] = "file",   [STEP_LINK] = "link",     [STEP_MASK] = "mask",
 		[STEP_COVER] = "cover", [STEP_SEAL] = "seal",     [STEP_IMAGE] = "image",
-		[STEP_DROP] = "drop",   [STEP_SOCKET] = "socket",
+		[STEP_DROP] = "drop",   [STEP_SOCKET] = "socket", [STEP_CHECKPOINT] = "checkpoint",
 	};
 	return names[kind];
 }
@@ -29,9 +29,9 @@ static json_t *step_json(const struct step *s)
 		json_object_set_new(o, "size_bytes", json_u64(s->size_bytes));
 		json_object_set_new(o, "inodes", json_u64(s->inodes));
 	}
-	if (s->kind == STEP_BIND || s->kind == STEP_WORK)
+	if (s->kind == STEP_BIND || s->kind == STEP_WORK || s->kind == STEP_CHECKPOINT)
 		json_object_set_new(o, "writable",
-				    json_boolean(s->kind == STEP_WORK || s->writable));
+				    json_boolean(s->kind != STEP_BIND || s->writable));
 	return o;
 }
 

@@ -17,6 +17,8 @@ void plan_tree(const struct plan_request *q, struct plan *p);
 /* plan_grant.c: the copy of a database that the analysis may read. */
 #define PLAN_SNAPSHOT "/run/cupel/snapshot.db"
 int plan_snapshot(const struct plan_request *q, struct plan *p, struct err *err);
+/* plan_grant.c: what runs a notebook. */
+void plan_driver(const struct plan_request *q, struct plan *p);
 void plan_grant(const struct plan_request *q, struct plan *p);
 void plan_grant_env(const struct plan_grant *g, struct pairs *env);
 /* Refuses what must not be seen. */

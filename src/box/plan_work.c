@@ -117,12 +117,26 @@ static int plan_data(const struct plan_request *q, struct plan *p, struct err *e
 	return r;
 }
 
+void plan_set_checkpoint(struct plan *p, const char *home, const char *key)
+{
+	for (size_t i = 0; i < p->n_steps; i++)
+		if (p->steps[i].kind == STEP_CHECKPOINT) {
+			free(p->steps[i].source);
+			p->steps[i].source =
+				xasprintf("%s/checkpoints/%s/files", home, key[0] ? key : "{key}");
+		}
+}
+
 int plan_work(const struct plan_request *q, struct plan *p, struct err *err)
 {
 	static const char *const directories[] = { "data", "docs", "code", "out", "tmp", "home" };
 	for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
 		strv_add(&p->work_dirs, directories[i]);
 	plan_step(p, STEP_WORK, p->work_dir, p->work_dir);
+	if (p->checkpoint) {
+		plan_step(p, STEP_CHECKPOINT, p->checkpoint, NULL);
+		plan_set_checkpoint(p, q->home, q->analysis->checkpoint_key);
+	}
 	int r = plan_code(q, p, err);
 	if (q->grant) /* a project's data are none of a step's business */
 		return r;

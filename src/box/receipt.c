@@ -123,6 +123,8 @@ static int check_layers(const struct box_entry *e, const struct box_facts *in,
 				 in->seccomp_mode);
 	if (p->landlock_abi && in->landlock_tried && !in->landlock_denies)
 		return err_layer(err, "landlock", "a write that it should refuse was let through");
+	if (p->checkpoint && !in->has_checkpoint)
+		return err_layer(err, "mount", "the checkpoint is no writable mount of its own");
 	if (in->odd_mount[0])
 		return err_layer(err, "mount", "weaker than planned: %s", in->odd_mount);
 	return 0;

@@ -23,6 +23,7 @@
 #include "base/hash.h"
 #include "base/loop.h"
 #include "base/str.h"
+#include "budget/scratch.h"
 #include "budget/template.h"
 
 #define BLOCK             4096u
@@ -30,14 +31,25 @@
 #define IMAGE_MAX         (UINT64_C(1) << 44)
 #define TEMPLATE_DATA_MAX (256 << 20) /* of 16 TiB it is 130 MiB */
 #define COPY_CHUNK        65536
+#define JOURNAL_MIB       4 /* the least that mkfs.ext4 makes */
+#define JOURNAL_LARGE_MIB 16
+#define LARGE             (UINT64_C(256) << 20)
+/* ext4 refuses a write that does not fit as a whole into what is left, a large page at a time: ENOSPC leaves something over. */
+#define FULL_BYTES_MIN (64u * 1024)
+#define FULL_BYTES_MAX (2u * 1024 * 1024)
 
 /* On top of what the analysis may write come the inode tables and the blocks that ext4 holds back from everybody for its own
  * bookkeeping: a fiftieth, at most 4096 of them (ext4_calculate_resv_clusters). Everything else that ext4 needs is taken from
  * the limit, so that never more than the limit can be written. */
-static uint64_t image_bytes(const struct image_request *request)
+static unsigned journal_mib(const struct image_request *request)
+{
+	return !request->lasts ? 0 : request->limit_bytes < LARGE ? JOURNAL_MIB : JOURNAL_LARGE_MIB;
+}
+
+uint64_t image_bytes(const struct image_request *request)
 {
 	uint64_t tables = (request->limit_inodes + IMAGE_RESERVED_INODES) * INODE_SIZE;
-	uint64_t bytes = request->limit_bytes + tables;
+	uint64_t bytes = request->limit_bytes + tables + ((uint64_t)journal_mib(request) << 20);
 	uint64_t held_back = bytes / 50 < 4096 * BLOCK ? bytes / 50 : 4096 * BLOCK;
 	return (bytes + held_back) / BLOCK * BLOCK;
 }
@@ -113,18 +125,30 @@ static void image_name(const char *home, char ret[LO_NAME_SIZE])
 	(void)snprintf(ret, LO_NAME_SIZE, "cupel-%s", tag);
 }
 
-static int mount_device(const char *device, struct err *err)
+/* What ext4 says of a superblock, tables or journal that it can't make sense of. */
+static bool is_damage(int error)
+{
+	return error == EUCLEAN || error == EINVAL || error == EIO || error == EBADMSG ||
+	       error == EFBIG;
+}
+
+static int mount_device(const char *device, bool lasts, struct err *err)
 {
 	CLEANUP_FD int fs_fd = fsopen("ext4", FSOPEN_CLOEXEC);
 	if (fs_fd < 0)
 		return err_errno(err, "fsopen ext4");
-	/* Nothing of it is needed after a crash, so it need not wait for the disk; and its tables are zero already, so the kernel
+	/* Where nothing of it is needed after a crash it need not wait for the disk; and its tables are zero already, so the kernel
 	 * need not write them in the background. */
 	if (fsconfig(fs_fd, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
-	    fsconfig(fs_fd, FSCONFIG_SET_FLAG, "nobarrier", NULL, 0) < 0 ||
-	    fsconfig(fs_fd, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 ||
-	    fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+	    (lasts ? fsconfig(fs_fd, FSCONFIG_SET_STRING, "errors", "remount-ro", 0)
+		   : fsconfig(fs_fd, FSCONFIG_SET_FLAG, "nobarrier", NULL, 0)) < 0 ||
+	    fsconfig(fs_fd, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0)
 		return err_errno(err, "mount ext4 from %s", device);
+	if (fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return lasts && is_damage(errno)
+			       ? err_set(err, ERR_HOST, EUCLEAN, "the kernel refused it (%s)",
+					 strerrordesc_np(errno))
+			       : err_errno(err, "mount ext4 from %s", device);
 	int mount_fd = fsmount(fs_fd, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	return mount_fd < 0 ? err_errno(err, "fsmount %s", device) : mount_fd;
 }
@@ -148,21 +172,27 @@ static int fill_and_mount(int template_fd, int file_fd, const char *home, off_t 
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "copy the template to %s: %s", device,
 			       strerror(-r));
-	return mount_device(device, err);
+	return mount_device(device, false, err);
 }
 
-int image_mount(const struct image_request *request, struct err *err)
+static int open_template(const struct image_request *request, uint64_t bytes, struct err *err)
 {
 	/* The sums above must not overflow; ext4 with this block size ends long before. */
 	if (request->limit_bytes > IMAGE_MAX || request->limit_inodes > UINT32_MAX / 2)
 		return err_set(err, ERR_HOST, EFBIG, "larger than an ext4 image can be");
-	uint64_t bytes = image_bytes(request);
 	struct template_request template = { .home = request->home,
 					     .bytes = bytes,
 					     .inodes = request->limit_inodes +
 						       IMAGE_RESERVED_INODES,
+					     .journal_mib = journal_mib(request),
 					     .dirs = request->dirs };
-	CLEANUP_FD int template_fd = template_open(&template, err);
+	return template_open(&template, err);
+}
+
+int image_mount(const struct image_request *request, struct err *err)
+{
+	uint64_t bytes = image_bytes(request);
+	CLEANUP_FD int template_fd = open_template(request, bytes, err);
 	if (template_fd < 0)
 		return template_fd;
 	FAULT_PHASE("image-template");
@@ -173,6 +203,30 @@ int image_mount(const struct image_request *request, struct err *err)
 	if (ftruncate(file_fd, (off_t)bytes) < 0)
 		return err_errno(err, "size a file in %s", dir);
 	return fill_and_mount(template_fd, file_fd, request->home, (off_t)bytes, err);
+}
+
+int image_make(const struct image_request *request, int file_fd, struct err *err)
+{
+	uint64_t bytes = image_bytes(request);
+	CLEANUP_FD int template_fd = open_template(request, bytes, err);
+	if (template_fd < 0)
+		return template_fd;
+	int r = ftruncate(file_fd, (off_t)bytes) < 0
+			? -errno
+			: copy_data(template_fd, file_fd, (off_t)bytes);
+	return r < 0 ? err_set(err, ERR_HOST, -r, "make an image: %s", strerrordesc_np(-r)) : 0;
+}
+
+int image_mount_file(const char *home, int file_fd, struct err *err)
+{
+	char device[LOOP_DEVICE_ROOM], name[LO_NAME_SIZE], tag[HASH_TAG];
+	fs_tag(home, tag);
+	(void)snprintf(name, sizeof name, "cupel-checkpoint-%s", tag);
+	const struct loop_request request = { .file_fd = file_fd,
+					      .name = name,
+					      .block_size = BLOCK };
+	CLEANUP_FD int loop_fd = loop_attach(&request, device, err);
+	return loop_fd < 0 ? loop_fd : mount_device(device, true, err);
 }
 
 /* overlayfs lets the loop driver believe in direct I/O even where the filesystem below cannot do it, and then every read fails: so
@@ -210,4 +264,24 @@ void image_settle(const char *home, int dir_fd)
 	CLEANUP_FD int loop_fd = direct_works(home) ? loop_below(dir_fd) : -1;
 	if (loop_fd >= 0)
 		(void)ioctl(loop_fd, LOOP_SET_DIRECT_IO, 1UL); /* refused: as fast as it was */
+}
+
+/* What the image holds; blocks of ext4's own tables are not in f_blocks (statfs(2), bsddf). */
+int image_use(int dir_fd, struct scratch_use *ret)
+{
+	struct statfs st;
+	if (fstatfs(dir_fd, &st) < 0)
+		return -errno;
+	uint64_t inodes = st.f_files - st.f_ffree;
+	uint64_t block = (uint64_t)st.f_bsize, margin = st.f_blocks * block / 8;
+	if (margin < FULL_BYTES_MIN)
+		margin = FULL_BYTES_MIN;
+	if (margin > FULL_BYTES_MAX)
+		margin = FULL_BYTES_MAX;
+	*ret = (struct scratch_use){
+		.bytes = (st.f_blocks - st.f_bfree) * block,
+		.inodes = inodes > IMAGE_RESERVED_INODES ? inodes - IMAGE_RESERVED_INODES : 0,
+		.full = st.f_bavail * block <= margin || st.f_ffree == 0,
+	};
+	return 0;
 }

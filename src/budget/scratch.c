@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 
 #include "base/cleanup.h"
 #include "base/fault.h"
@@ -15,10 +14,6 @@
 #include "base/str.h"
 #include "budget/image.h"
 #include "spec/config.h"
-
-/* ext4 refuses a write that does not fit as a whole into what is left, a large page at a time: ENOSPC leaves something over. */
-#define FULL_BYTES_MIN (64u * 1024)
-#define FULL_BYTES_MAX (2u * 1024 * 1024)
 
 void scratch_release(struct scratch *s)
 {
@@ -148,6 +143,7 @@ int scratch_create(const struct scratch_request *request, struct scratch *ret, s
 		.limit_inodes = request->limit_inodes,
 		.root_fd = -1,
 		.dir_fd = -1,
+		.beside_fd = -1,
 	};
 	s.root_fd = root_open(request->path, err);
 	if (s.root_fd < 0)
@@ -161,7 +157,7 @@ int scratch_create(const struct scratch_request *request, struct scratch *ret, s
 		return r;
 	}
 	*ret = s;
-	s = (struct scratch){ .root_fd = -1, .dir_fd = -1 };
+	s = (struct scratch){ .root_fd = -1, .dir_fd = -1, .beside_fd = -1 };
 	return 0;
 }
 
@@ -183,35 +179,22 @@ int scratch_make_dirs(struct scratch *s, const struct scratch_request *request, 
 	return 0;
 }
 
-/* What the image holds; blocks of ext4's own tables are not in f_blocks (statfs(2), bsddf). */
-static int image_use(int dir_fd, struct scratch_use *ret)
-{
-	struct statfs st;
-	if (fstatfs(dir_fd, &st) < 0)
-		return -errno;
-	uint64_t inodes = st.f_files - st.f_ffree;
-	uint64_t block = (uint64_t)st.f_bsize, margin = st.f_blocks * block / 8;
-	if (margin < FULL_BYTES_MIN)
-		margin = FULL_BYTES_MIN;
-	if (margin > FULL_BYTES_MAX)
-		margin = FULL_BYTES_MAX;
-	*ret = (struct scratch_use){
-		.bytes = (st.f_blocks - st.f_bfree) * block,
-		.inodes = inodes > IMAGE_RESERVED_INODES ? inodes - IMAGE_RESERVED_INODES : 0,
-		.full = st.f_bavail * block <= margin || st.f_ffree == 0,
-	};
-	return 0;
-}
-
 int scratch_measure(struct scratch *s, struct scratch_use *ret)
 {
-	struct scratch_use use = { 0 };
+	struct scratch_use use = { 0 }, beside = { 0 };
 	int r;
 	if (s->mounted) {
 		r = image_use(s->dir_fd, &use);
+		if (r >= 0 && s->beside_fd >= 0 && image_use(s->beside_fd, &beside) >= 0)
+			use.full |= beside.full;
 	} else {
 		r = fs_tree_usage(s->dir_fd, s->limit_bytes, s->limit_inodes, &use.bytes,
 				  &use.inodes);
+		if (r >= 0 && s->beside_fd >= 0)
+			r = fs_tree_usage(s->beside_fd, s->limit_bytes, s->limit_inodes,
+					  &beside.bytes, &beside.inodes);
+		use.bytes += beside.bytes;
+		use.inodes += beside.inodes;
 		use.full = r == -E2BIG || (s->limit_bytes && use.bytes >= s->limit_bytes) ||
 			   (s->limit_inodes && use.inodes >= s->limit_inodes);
 		r = r == -E2BIG ? 0 : r;

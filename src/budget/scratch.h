@@ -25,6 +25,7 @@ struct scratch {
 	uint64_t limit_bytes, limit_inodes;
 	int root_fd; /* owned; the parent directory, O_PATH */
 	int dir_fd; /* owned; the working directory itself (inside the image when mounted), O_DIRECTORY */
+	int beside_fd; /* borrowed; a directory that counts too: its bytes if watched, its being full if an image; -1: none */
 	uint64_t peak_bytes, peak_inodes; /* largest seen by scratch_measure */
 	bool mounted;
 };

@@ -18,7 +18,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 
-#define FEATURES "^has_journal,^resize_inode,sparse_super2"
+#define FEATURES "^resize_inode,sparse_super2"
 #define EXTENDED "lazy_itable_init=1,lazy_journal_init=1,nodiscard,num_backup_sb=0,root_owner=0:0"
 
 static const char *find_mkfs(void)
@@ -30,8 +30,8 @@ static const char *find_mkfs(void)
 	return NULL;
 }
 
-static int mkfs(const char *program, const char *features, const char *path, uint64_t inodes,
-		struct err *err)
+static int mkfs(const char *program, const char *features, const char *path,
+		const struct template_request *request, struct err *err)
 {
 	CLEANUP_STRV struct strv argv = { 0 };
 	/* 4096: what the loop device is told too, so that one size fits both. lazy_itable_init: a sparse file is zero already.
@@ -40,9 +40,13 @@ static int mkfs(const char *program, const char *features, const char *path, uin
 					    "256",       "-m", "0",  "-E", EXTENDED, "-O" };
 	for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++)
 		strv_add(&argv, head[i]);
-	strv_add(&argv, features);
+	strv_addf(&argv, "%s%s", request->journal_mib ? "" : "^has_journal,", features);
+	if (request->journal_mib) {
+		strv_add(&argv, "-J");
+		strv_addf(&argv, "size=%u", request->journal_mib);
+	}
 	strv_add(&argv, "-N");
-	strv_addf(&argv, "%" PRIu64, inodes);
+	strv_addf(&argv, "%" PRIu64, request->inodes);
 	strv_add(&argv, path);
 
 	int pipe_fds[2];
@@ -96,14 +100,14 @@ static int furnish(const char *path, const struct strv *dirs)
 }
 
 /* e2fsprogs before 1.47 does not know orphan_file, later ones may switch it on by default. */
-static int format(const char *path, uint64_t inodes, struct err *err)
+static int format(const char *path, const struct template_request *request, struct err *err)
 {
 	const char *program = find_mkfs();
 	if (!program)
 		return err_set(err, ERR_HOST, ENOENT, "mkfs.ext4 is missing");
-	if (mkfs(program, FEATURES ",^orphan_file", path, inodes, NULL) >= 0)
+	if (mkfs(program, FEATURES ",^orphan_file", path, request, NULL) >= 0)
 		return 0;
-	return mkfs(program, FEATURES, path, inodes, err);
+	return mkfs(program, FEATURES, path, request, err);
 }
 
 /* The cache is in HOME, but what is mounted as root is looked at once more: ours, regular, of the right size. */
@@ -150,7 +154,7 @@ static int make(int cache_fd, const char *cache, const char *name,
 	FAULT_PHASE("template-named");
 	int r = ftruncate(fd, (off_t)request->bytes) < 0 ? err_errno(err, "size %s", path) : 0;
 	if (r >= 0)
-		r = format(path, request->inodes, err);
+		r = format(path, request, err);
 	if (r >= 0 && furnish(path, request->dirs) < 0)
 		r = err_set(err, ERR_HOST, EIO, "debugfs was killed while it worked on %s", path);
 	if (r >= 0 && fsync(fd) < 0)
@@ -179,13 +183,15 @@ void template_sweep(int home_fd)
 	}
 }
 
-/* One for each size and list of directories. */
+/* One for each size, journal and list of directories. */
 static char *template_name(const struct template_request *request)
 {
 	char tag[HASH_TAG];
 	CLEANUP_STR struct str dirs = { 0 };
 	for (size_t i = 0; request->dirs && i < request->dirs->n; i++)
 		str_addf(&dirs, "%s/", request->dirs->v[i]);
+	if (request->journal_mib)
+		str_addf(&dirs, "journal %u", request->journal_mib);
 	hash_tag(str_text(&dirs), tag);
 	return xasprintf("scratch-%" PRIu64 "-%" PRIu64 "-%s.img", request->bytes, request->inodes,
 			 tag);

@@ -9,6 +9,7 @@
 struct template_request {
 	const char *home;
 	uint64_t bytes, inodes;
+	unsigned journal_mib;    /* 0: no journal, for what nobody needs after a crash */
 	const struct strv *dirs; /* names of directories in it, or NULL */
 };
 

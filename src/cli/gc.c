@@ -42,15 +42,18 @@ static const struct options gc_options = { rows, sizeof rows / sizeof *rows };
 static void print_json(const struct gc_report *r, const struct gc_found *f, const struct err *error)
 {
 	CLEANUP_JSON json_t *removed = json_pack(
-		"{s:o,s:o,s:o,s:o,s:o,s:O}", "groups", json_u64(f->groups), "mounts",
+		"{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:O}", "groups", json_u64(f->groups), "mounts",
 		json_u64(f->mounts), "partial", json_u64(f->partial), "partial_bytes",
-		json_u64(f->partial_bytes), "temporary", json_u64(f->temporary), "items", f->items);
-	CLEANUP_JSON json_t *o =
-		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:O,s:o}", "lost", json_u64(r->lost), "cleared",
-			  json_u64(r->cleared), "alive", json_u64(r->alive), "failed",
-			  json_u64(r->failed + f->failed), "pruned", json_u64(f->pruned),
-			  "pruned_bytes", json_u64(f->pruned_bytes), "removed", removed, "error",
-			  error ? json_text(error->text) : json_null());
+		json_u64(f->partial_bytes), "checkpoints", json_u64(f->checkpoints),
+		"checkpoint_bytes", json_u64(f->checkpoint_bytes), "temporary",
+		json_u64(f->temporary), "keys", json_u64(f->keys), "items", f->items);
+	CLEANUP_JSON json_t *o = json_pack(
+		"{s:o,s:o,s:o,s:o,s:o,s:o,s:O,s:{s:o,s:o},s:o}", "lost", json_u64(r->lost),
+		"cleared", json_u64(r->cleared), "alive", json_u64(r->alive), "failed",
+		json_u64(r->failed + f->failed), "pruned", json_u64(f->pruned), "pruned_bytes",
+		json_u64(f->pruned_bytes), "removed", removed, "checkpoints", "kept",
+		json_u64(f->kept_checkpoints), "bytes", json_u64(f->kept_checkpoint_bytes), "error",
+		error ? json_text(error->text) : json_null());
 	json_print(o);
 }
 
@@ -73,7 +76,8 @@ static void print_items(const struct gc_found *f, bool dry_run)
 
 static char *summary(const struct gc_report *r, const struct gc_found *f, bool dry_run)
 {
-	unsigned long long others = f->groups + f->mounts + f->partial + f->temporary;
+	unsigned long long others = f->groups + f->mounts + f->partial + f->checkpoints +
+				    f->temporary + f->keys;
 	unsigned long long failed = r->failed + f->failed, pruned = f->pruned, alive = r->alive;
 	if (dry_run)
 		return xasprintf(
@@ -106,7 +110,8 @@ static int collect(const struct config *c, const struct gc_args *args, struct gc
 	const struct gc_request q = { .config = c,
 				      .act = args->dry_run ? GC_LOOK : GC_REMOVE,
 				      .partial_age_ns = args->has_age ? args->age_ns
-								      : c->partial_age_ns };
+								      : c->partial_age_ns,
+				      .checkpoint_age_ns = c->checkpoint_age_ns };
 	int r = args->dry_run ? 0 : gc_sweep_all(c, report, err);
 	if (r >= 0)
 		r = gc_thorough(&q, found, err);
@@ -143,8 +148,13 @@ static int main_gc(const struct command *self, int argc, char **argv)
 		print_json(&report, &found, error);
 	} else {
 		CLEANUP_FREE char *text = summary(&report, &found, args.dry_run);
+		char size[32];
 		print_items(&found, args.dry_run);
 		printf("%s\n", text);
+		if (found.kept_checkpoints)
+			printf("%llu checkpoints are kept, %s\n",
+			       (unsigned long long)found.kept_checkpoints,
+			       num_print_size(found.kept_checkpoint_bytes, size, sizeof size));
 	}
 	return error ? cli_fail(error) : 0;
 }

@@ -124,6 +124,10 @@ static int with_flow(struct run_args *args, struct flow *f, const char *resume, 
 {
 	CLEANUP_CONFIG struct config config = { 0 };
 	int r = config_read(&(struct config_where){ 0 }, &config, err);
+	/* What a step reads it says: a project's data would be an input of every step, and in every key. */
+	free(config.project_data);
+	free(config.project_docs);
+	config.project_data = config.project_docs = NULL;
 	if (r >= 0)
 		r = check_force(args, f, err);
 	if (r >= 0)

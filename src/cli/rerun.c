@@ -117,6 +117,11 @@ static int prepare(struct rerunning *r, struct err *err)
 			r->first, cause_of(r->rerun.verdict));
 	struct analysis *a = &r->rerun.analysis;
 	a->id = r->args->id ? xstrdup(r->args->id) : NULL;
+	if (r->args->verify && a->checkpoint) { /* nor to go on where another attempt was */
+		char text[ID_MAX + 1];
+		id_generate(text);
+		hash_bytes(text, strlen(text), a->checkpoint_key);
+	}
 	if (r->args->verify) /* to compare is no reason to write the platform's database */
 		cleanup_free(&a->post_process);
 	e = run_resolve(&r->config, a, &r->resolved, err);

@@ -200,6 +200,26 @@ static int set_warn_signal(void *target, const struct option_row *row, const cha
 	return warn_signal_parse(value, &((struct run_args *)target)->said.warn_signal, err);
 }
 
+static int set_checkpoint(void *target, const struct option_row *row, const char *value,
+			  struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	int r = checkpoint_name_check(value, err);
+	if (r < 0)
+		return err_wrap(err, "--checkpoint");
+	free(a->checkpoint);
+	a->checkpoint = xstrdup(value);
+	return 0;
+}
+
+static int set_checkpoint_exit_code(void *target, const struct option_row *row, const char *value,
+				    struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	int r = checkpoint_exit_code_parse(value, &a->checkpoint_exit_code, err);
+	return r < 0 ? err_wrap(err, "--checkpoint-exit-code") : 0;
+}
+
 static const struct option_row rows[] = {
 	{ 'r', "runtime", "NAME", "run in this runtime (default: base)", set_text, TEXT_RUNTIME },
 	{ 0, "id", "ID", "name the run (default: one is made)", set_text, TEXT_ID },
@@ -225,6 +245,12 @@ static const struct option_row rows[] = {
 	{ 0, "warn", "TIME", "send the warning signal this long before the deadline", set_limit,
 	  LIMIT_WARN },
 	{ 0, "warn-signal", "SIGNAL", "the warning signal (default: USR1)", set_warn_signal, 0 },
+	{ 0, "checkpoint", "DIR",
+	  "a directory of the working directory that the next run of the same finds again",
+	  set_checkpoint, 0 },
+	{ 0, "checkpoint-exit-code", "N",
+	  "the status of an analysis that has saved and is to be run again",
+	  set_checkpoint_exit_code, 0 },
 	{ 'd', "data", "PATH[:NAME]",
 	  "show a file or directory read-only at data/NAME; may be repeated", set_data, 0 },
 	{ 0, "db-snapshot", "FILE", "show a consistent copy of this SQLite file at $CUPEL_DB_PATH",
@@ -297,6 +323,9 @@ static void lay_over(struct analysis *a, struct analysis *said)
 	replace_text(&a->db_snapshot_origin, &said->db_snapshot_origin);
 	replace_text(&a->post_process, &said->post_process);
 	replace_text(&a->post_process_origin, &said->post_process_origin);
+	replace_text(&a->checkpoint, &said->checkpoint);
+	if (said->checkpoint_exit_code)
+		a->checkpoint_exit_code = said->checkpoint_exit_code;
 	limits_merge(&a->limits, &said->limits);
 	for (size_t i = 0; i < said->n_inputs; i++)
 		analysis_add_input(a, &said->inputs[i]);

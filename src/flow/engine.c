@@ -266,10 +266,10 @@ static int work(struct engine *e, struct err *err)
 	for (size_t t = 0; r >= 0 && t < e->flow->n_tasks; t++)
 		if (e->tasks[t].state <= FLOW_QUEUED)
 			engine_skip(e, t,
-				  e->cancelled ? "the pipeline was ended"
-				  : e->tasks[t].state == FLOW_WAITING
-					  ? "a step it needs did not succeed"
-					  : "another step failed");
+				    e->cancelled ? "the pipeline was ended"
+				    : e->tasks[t].state == FLOW_WAITING
+					    ? "a step it needs did not succeed"
+					    : "another step failed");
 	return r;
 }
 
@@ -374,7 +374,7 @@ int flow_run(const struct flow_request *q, struct flow_end *ret, struct err *err
 		r = open_record(&e, q, err);
 	if (r < 0)
 		return r;
-	flow_past_recover(q->config, e.record.previous);
+	flow_past_recover(q->config, e.record.previous, q->resume);
 	r = take_signals(&e, &old, err);
 	if (r >= 0)
 		r = engine_open(&e, q, e.record.previous, err);

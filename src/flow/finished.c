@@ -72,7 +72,25 @@ static int check_shown(const char *run_id, const json_t *analysis, const json_t 
 	return 0;
 }
 
-static int check_record(int run_fd, const char *key, const char *run_id, struct err *err)
+/* A runtime that became another one since the key was made: nobody knows in which of them the run was. */
+static int check_runtime(const struct config *c, const char *run_id, const json_t *analysis,
+			 const json_t *parts, struct err *err)
+{
+	const char *name =
+		json_string_value(json_object_get(json_object_get(analysis, "runtime"), "name"));
+	CLEANUP_FREE char *part = xasprintf("runtime %s", name ? name : "");
+	const char *then = json_string_value(json_object_get(parts, part));
+	char now[HASH_HEX];
+	int r = then ? key_runtime_now(c, name, now, err) : 0;
+	if (r < 0)
+		return r;
+	return then && str_eq(then, now)
+		       ? 0
+		       : unfit(run_id, "its runtime is not what the key was made from", err);
+}
+
+static int check_record(const struct config *c, int run_fd, const char *key, const char *run_id,
+			struct err *err)
 {
 	CLEANUP_JSON json_t *verdict = NULL;
 	CLEANUP_JSON json_t *analysis = NULL;
@@ -88,7 +106,8 @@ static int check_record(int run_fd, const char *key, const char *run_id, struct 
 	const json_t *its = json_object_get(analysis, "key");
 	if (!str_eq(json_string_value(json_object_get(its, "sha256")), key))
 		return unfit(run_id, "it has another key, or none", err);
-	return check_shown(run_id, analysis, json_object_get(its, "parts"), err);
+	r = check_shown(run_id, analysis, json_object_get(its, "parts"), err);
+	return r < 0 ? r : check_runtime(c, run_id, analysis, json_object_get(its, "parts"), err);
 }
 
 static json_t *output_json(const json_t *file)
@@ -114,7 +133,9 @@ static int outputs_json(int run_fd, const char *run_id, json_t **ret, struct err
 		return unfit(run_id, "its outputs are partial", err);
 	*ret = json_array();
 	json_array_foreach(json_object_get(manifest, "files"), i, file)
+	{
 		json_array_append_new(*ret, output_json(file));
+	}
 	return 0;
 }
 
@@ -133,7 +154,7 @@ int finished_put(const struct config *c, const char *key, const char *run_id, st
 	if (home_fd < 0 || run_fd < 0)
 		return errno == ENOENT ? unfit(run_id, "there is no such run", err)
 				       : err_errno(err, "open %s", path);
-	r = check_record(run_fd, key, run_id, err);
+	r = check_record(c, run_fd, key, run_id, err);
 	if (r >= 0)
 		r = outputs_json(run_fd, run_id, &outputs, err);
 	if (r < 0)
@@ -261,9 +282,9 @@ static bool has_outputs(struct finished_reader *r, const struct finished *f, str
 	CLEANUP_FREE bool *seen = xcalloc(f->n_outputs + 1, sizeof *seen);
 	CLEANUP_FREE char *path = xasprintf("runs/%s/outputs", f->run);
 	struct look l = { .contents = &r->contents, .f = f, .seen = seen, .why = why };
-	int fd = fs_open_beneath(r->home_fd, path, O_RDONLY | O_DIRECTORY, 0);
+	int fd = openat(r->home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* Without outputs no directory was made. */
-	if (!(fd == -ENOENT && !f->n_outputs) && !is_tree(&l, fd, "", 0))
+	if (!(fd < 0 && errno == ENOENT && !f->n_outputs) && !is_tree(&l, fd, "", 0))
 		return false;
 	for (size_t i = 0; i < f->n_outputs; i++)
 		if (!seen[i])

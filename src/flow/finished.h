@@ -22,8 +22,8 @@ struct finished {
 void finished_release(struct finished *f);
 #define CLEANUP_FINISHED CLEANUP(finished_release)
 
-/* From now on the run's outputs are the result of that key. -EINVAL, with the reason: its verdict is not ok, it has another key, or it
- * was shown something else than what the key was made from. */
+/* From now on the run's outputs are the result of that key. -EINVAL, with the reason: its verdict is not ok, it has another key, it
+ * was shown something else than what the key was made from, or its runtime has become another one since. */
 int finished_put(const struct config *c, const char *key, const char *run_id, struct err *err);
 
 struct finished_reader {

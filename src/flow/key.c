@@ -2,15 +2,13 @@
 #include "flow/key.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 
-#include "base/clock.h"
 #include "base/path.h"
 #include "flow/key_parts.h"
 #include "keeper/record.h"
+#include "runtime/driver.h"
 
 #define SCHEMA "cupel-key 1" /* changes when the same words come to mean another result */
 
@@ -79,6 +77,8 @@ void key_maker_free(struct key_maker *m)
 		free(m->choices[i].name);
 	}
 	free(m->choices);
+	for (size_t i = 0; i < m->n_code; i++)
+		free(m->code[i].path);
 	free(m);
 }
 
@@ -91,18 +91,18 @@ static void add_part(struct pairs *parts, char *name, const char *hex)
 	parts->v[parts->n++] = (struct pair){ .key = name, .value = xstrndup(hex, HASH_HEX - 1) };
 }
 
-static void end_part(struct key_maker *m, struct pairs *parts, char *name)
+void key_end_part(struct key_maker *m, struct pairs *parts, char *name)
 {
 	char hex[HASH_HEX];
 	fields_end(&m->fields, hex);
 	add_part(parts, name, hex);
 }
 
-static void text_part(struct key_maker *m, struct pairs *parts, const char *name, const char *text)
+void key_text_part(struct key_maker *m, struct pairs *parts, const char *name, const char *text)
 {
 	fields_begin(&m->fields, name);
 	fields_add(&m->fields, text);
-	end_part(m, parts, xstrdup(name));
+	key_end_part(m, parts, xstrdup(name));
 }
 
 static void list_part(struct key_maker *m, struct pairs *parts, const char *name,
@@ -112,7 +112,7 @@ static void list_part(struct key_maker *m, struct pairs *parts, const char *name
 		return;
 	fields_begin(&m->fields, name);
 	fields_list(&m->fields, list);
-	end_part(m, parts, xstrdup(name));
+	key_end_part(m, parts, xstrdup(name));
 }
 
 static void env_part(struct key_maker *m, struct pairs *parts, const char *name, const char *value)
@@ -120,7 +120,7 @@ static void env_part(struct key_maker *m, struct pairs *parts, const char *name,
 	fields_begin(&m->fields, "env");
 	fields_add(&m->fields, name);
 	fields_add(&m->fields, value);
-	end_part(m, parts, xasprintf("env %s", name));
+	key_end_part(m, parts, xasprintf("env %s", name));
 }
 
 static void env_parts(struct key_maker *m, const struct analysis *a, struct pairs *parts)
@@ -145,7 +145,7 @@ static void output_part(struct key_maker *m, struct pairs *parts, const struct o
 	fields_add(&m->fields, o->media_type);
 	fields_add(&m->fields, o->required ? "required" : "");
 	fields_add(&m->fields, output_check_names[o->check]);
-	end_part(m, parts, xasprintf("output %s", o->pattern));
+	key_end_part(m, parts, xasprintf("output %s", o->pattern));
 }
 
 /* Of those that match a file the first says what it is (collect/take.c), so their order counts. */
@@ -161,117 +161,7 @@ static void output_parts(struct key_maker *m, const struct analysis *a, struct p
 	fields_begin(&m->fields, "outputs");
 	for (size_t i = 0; i < a->n_outputs; i++)
 		fields_add(&m->fields, a->outputs[i].pattern);
-	end_part(m, parts, xstrdup("order of outputs"));
-}
-
-static void shown_fields(const struct key_shown *s, struct str *f)
-{
-	fields_begin(f, s->what);
-	fields_add(f, s->name);
-	fields_add(f, s->kind == CONTENTS_DIRECTORY ? "directory" : "file");
-	fields_add(f, s->executable ? "x" : "");
-	fields_add(f, s->sha256);
-}
-
-void key_shown_part(const struct key_shown *s, char ret_hex[HASH_HEX])
-{
-	CLEANUP_STR struct str f = { 0 };
-	shown_fields(s, &f);
-	fields_end(&f, ret_hex);
-}
-
-static char *shown_name(const struct key_shown *s)
-{
-	return xasprintf("%s %s%s", s->what, str_eq(s->what, "input") ? "data/" : "", s->name);
-}
-
-char *key_shown_name(const struct key_shown *s)
-{
-	char *name = shown_name(s);
-	str_clean(name);
-	return name;
-}
-
-/* Links are followed as the run follows them: only the last component's matters to what is read, and to a name. */
-static int make_real(char **path, const char *what, struct stat *ret, struct err *err)
-{
-	if (lstat(*path, ret) == 0 && !S_ISLNK(ret->st_mode))
-		return 0;
-	char *real = path_real(*path);
-	if (!real || stat(real, ret) < 0) {
-		int r = err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, *path,
-				strerrordesc_np(errno));
-		free(real);
-		return r;
-	}
-	free(*path);
-	*path = real;
-	return 0;
-}
-
-/* `s` says what it is and, for an input, its name. */
-static int shown_part(struct key_maker *m, char **path, struct key_shown s, struct contents *ret,
-		      struct pairs *parts, struct err *err)
-{
-	struct stat st = { 0 };
-	int r = make_real(path, s.what, &st, err);
-	if (r >= 0)
-		r = contents_read(&m->reader, *path, ret, err);
-	if (r < 0)
-		return r;
-	s.name = s.name ? s.name : path_base(*path);
-	if (!ret->sha256[0])
-		return err_set(err, ERR_CALLER, ENOTSUP, "%s %s has no digest: %s", s.what, *path,
-			       ret->kind == CONTENTS_OTHER
-				       ? "it is neither a file nor a directory"
-				       : "it changes, or some of it can't be read");
-	s.kind = ret->kind;
-	s.executable = ret->kind == CONTENTS_FILE && (st.st_mode & 0111);
-	s.sha256 = ret->sha256;
-	shown_fields(&s, &m->fields);
-	end_part(m, parts, shown_name(&s));
-	return 0;
-}
-
-static int shown_parts(struct key_maker *m, struct analysis *a, struct pairs *parts,
-		       struct err *err)
-{
-	int r = 0;
-	free(a->code_contents);
-	a->code_contents = a->code.n ? xcalloc(a->code.n, sizeof *a->code_contents) : NULL;
-	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
-		r = shown_part(m, &a->code.v[i], (struct key_shown){ .what = "code" },
-			       &a->code_contents[i], parts, err);
-	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
-		r = shown_part(m, &a->inputs[i].path,
-			       (struct key_shown){ .what = "input", .name = a->inputs[i].name },
-			       &a->inputs[i].contents, parts, err);
-	return r;
-}
-
-/* What a project shows to each of its analyses may be much, and is looked at for all that come within a moment. */
-static int project_part(struct key_maker *m, const char *name, const char *path,
-			struct key_project *known, struct pairs *parts, struct err *err)
-{
-	if (!path)
-		return 0;
-	if (!known->looked_ns || clock_monotonic_ns() - known->looked_ns >= KEY_PROJECT_NS) {
-		CLEANUP_CONTENTS_READER struct contents_reader reader = { .cache_fd = -1 };
-		struct contents c = { 0 };
-		contents_begin(&reader, m->config->home);
-		int r = contents_read(&reader, path, &c, err);
-		if (r < 0)
-			return r;
-		known->looked_ns = clock_monotonic_ns();
-		memcpy(known->hex, c.sha256, HASH_HEX);
-	}
-	if (!known->hex[0])
-		return err_set(
-			err, ERR_CALLER, ENOTSUP,
-			"%s is shown to every analysis of the project, and is too much to be read for a key",
-			path);
-	text_part(m, parts, name, known->hex);
-	return 0;
+	key_end_part(m, parts, xstrdup("order of outputs"));
 }
 
 static int runtime_part(struct key_maker *m, const struct analysis *a, struct pairs *parts,
@@ -294,24 +184,35 @@ static int make_parts(struct key_maker *m, struct analysis *a, struct pairs *par
 		return err_set(
 			err, ERR_CALLER, ENOTSUP,
 			"post_process: what it does elsewhere is not done by using a result again");
-	int r = shown_parts(m, a, parts, err);
+	int r = key_shown_parts(m, a, parts, err);
 	if (r >= 0)
 		r = runtime_part(m, a, parts, err);
 	if (r >= 0)
-		r = project_part(m, "project data", m->config->project_data, &m->data, parts, err);
-	if (r >= 0)
-		r = project_part(m, "project docs", m->config->project_docs, &m->docs, parts, err);
+		r = key_project_parts(m, parts, err);
 	if (r < 0)
 		return r;
-	text_part(m, parts, "schema", SCHEMA);
-	text_part(m, parts, "arch", m->arch);
-	text_part(m, parts, "network", network_names[a->network]);
+	key_text_part(m, parts, "schema", SCHEMA);
+	key_text_part(m, parts, "arch", m->arch);
+	key_text_part(m, parts, "network", network_names[a->network]);
 	list_part(m, parts, "command", &a->command);
 	list_part(m, parts, "args", &a->args);
 	if (a->code.n)
-		text_part(m, parts, "script", path_base(a->code.v[0]));
+		key_text_part(m, parts, "script", path_base(a->code.v[0]));
 	if (a->parameters)
-		text_part(m, parts, "parameters", a->parameters);
+		key_text_part(m, parts, "parameters", a->parameters);
+	if (a->code.n && str_ends(a->code.v[0], ".ipynb")) { /* what runs it is part of cupel */
+		char driver[HASH_HEX];
+		driver_digest(driver);
+		key_text_part(m, parts, "notebook driver", driver);
+	}
+	if (a->checkpoint) {
+		char code[16];
+		(void)snprintf(code, sizeof code, "%d", a->checkpoint_exit_code);
+		fields_begin(&m->fields, "checkpoint");
+		fields_add(&m->fields, a->checkpoint);
+		fields_add(&m->fields, code);
+		key_end_part(m, parts, xstrdup("checkpoint"));
+	}
 	env_parts(m, a, parts);
 	output_parts(m, a, parts);
 	return 0;
@@ -327,7 +228,8 @@ static int by_name(const void *left, const void *right)
 /* Names that look alike are told apart, in the order of their digests. */
 static void settle_names(struct pairs *parts)
 {
-	qsort(parts->v, parts->n, sizeof *parts->v, by_name);
+	if (parts->n)
+		qsort(parts->v, parts->n, sizeof *parts->v, by_name);
 	for (size_t i = 0, same = 1; i + 1 < parts->n; i++) {
 		same = str_eq(parts->v[i + 1].key, parts->v[i + 1 - same].key) ? same + 1 : 1;
 		if (same == 1)

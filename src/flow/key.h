@@ -6,6 +6,7 @@
  * the host are not in it. */
 #pragma once
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "runtime/fingerprint.h"
 #include "spec/analysis.h"
@@ -27,7 +28,7 @@ static inline void key_maker_freep(struct key_maker **m)
 }
 #define CLEANUP_KEY_MAKER CLEANUP(key_maker_freep)
 
-/* Fills a->key, a->inputs[].contents and a->code_contents. `a` was not resolved, but has absolute paths and passed analysis_check.
+/* Fills a->key, a->inputs[].contents and a->code_contents; a path that ends in a link becomes the real one. `a` was not resolved, but has absolute paths and passed analysis_check.
  * -ENOTSUP, with the reason: there can be no key, so that it is to be run each time. -ESTALE: the runtime is not fit, and a run would be
  * refused. a->key is none on any failure. */
 int key_make(struct key_maker *m, struct analysis *a, struct err *err);
@@ -42,3 +43,6 @@ struct key_shown {
 };
 void key_shown_part(const struct key_shown *s, char ret_hex[HASH_HEX]);
 char *key_shown_name(const struct key_shown *s); /* of the part; owned by the caller */
+/* The part "runtime NAME" as it is now, looked at anew; fit or not. */
+int key_runtime_now(const struct config *config, const char *name, char ret_hex[HASH_HEX],
+		    struct err *err);

@@ -3,6 +3,8 @@
 
 #include "flow/key.h"
 
+#include <sys/stat.h>
+
 #include "spec/contents.h"
 
 /* A list of texts, each with its length: the bytes that a part is the digest of. */
@@ -25,6 +27,14 @@ struct key_choice {
 	uint64_t looked_ns;
 };
 
+/* Code that was read: many analyses have the same. */
+struct key_code {
+	char *path; /* owned */
+	struct stat st;
+	struct contents contents;
+};
+#define KEY_CODE_MAX 64 /* then the next takes the place of another */
+
 /* A directory of the project, which every analysis is shown. */
 struct key_project {
 	uint64_t looked_ns; /* 0: never */
@@ -38,6 +48,8 @@ struct key_maker {
 	struct str fields;                           /* the part that is being made */
 	char *arch;                                  /* owned */
 	struct key_project data, docs;
+	struct key_code code[KEY_CODE_MAX];
+	size_t n_code, next_code;
 	struct key_runtime *runtimes; /* owned */
 	size_t n_runtimes;
 	struct key_choice *choices; /* owned */
@@ -47,3 +59,10 @@ struct key_maker {
 /* Which one it gets, and its part. `a` has its code_contents; *ret_name is borrowed from the maker or from `a`. */
 int key_runtime_part(struct key_maker *m, const struct analysis *a, const char **ret_name,
 		     char ret_hex[HASH_HEX], struct err *err);
+
+/* Ends the part that m->fields holds; takes the name. */
+void key_end_part(struct key_maker *m, struct pairs *parts, char *name);
+void key_text_part(struct key_maker *m, struct pairs *parts, const char *name, const char *text);
+/* Code and inputs; what a project shows to each of its analyses. */
+int key_shown_parts(struct key_maker *m, struct analysis *a, struct pairs *parts, struct err *err);
+int key_project_parts(struct key_maker *m, struct pairs *parts, struct err *err);

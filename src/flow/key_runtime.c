@@ -102,6 +102,22 @@ static int add_entry(const struct key_maker *m, const struct runtime *r, struct 
 	return add_read_only(m, r, f, err);
 }
 
+/* What is not in its own content and yet runs. dpkg's word on the host's packages counts too, since a runtime that names none has them
+ * all, and of those only the interpreters are read. */
+static int add_host(const struct key_maker *m, const struct runtime *r, const char *identity,
+		    struct str *f, struct err *err)
+{
+	char host[HASH_HEX];
+	if (r->kind == RUNTIME_ROOTFS || r->kind == RUNTIME_IMAGE)
+		return 0;
+	int e = host_content(m->config, m->progress, host, err);
+	if (e < 0)
+		return e;
+	fields_add(f, host);
+	fields_add(f, r->kind == RUNTIME_SYSTEM ? identity : NULL);
+	return 0;
+}
+
 static int look(struct key_maker *m, const struct analysis *a, const char *name,
 		char ret_hex[HASH_HEX], struct err *err)
 {
@@ -125,7 +141,9 @@ static int look(struct key_maker *m, const struct analysis *a, const char *name,
 		return r;
 	fields_begin(&m->fields, "runtime");
 	fields_add(&m->fields, content);
-	r = add_entry(m, &runtime, &m->fields, err);
+	r = add_host(m, &runtime, f.hex[DEPTH_IDENTITY], &m->fields, err);
+	if (r >= 0)
+		r = add_entry(m, &runtime, &m->fields, err);
 	if (r < 0)
 		return r;
 	fields_end(&m->fields, ret_hex);
@@ -165,4 +183,15 @@ int key_runtime_part(struct key_maker *m, const struct analysis *a, const char *
 	memcpy(ret_hex, known->hex, HASH_HEX);
 	*ret_name = known->name;
 	return 0;
+}
+
+int key_runtime_now(const struct config *config, const char *name, char ret_hex[HASH_HEX],
+		    struct err *err)
+{
+	CLEANUP_KEY_MAKER struct key_maker *m = NULL;
+	const struct analysis any = { .allow_drift = true };
+	int r = key_maker_new(config, NULL, &m, err);
+	if (r >= 0)
+		r = look(m, &any, name, ret_hex, err);
+	return r < 0 ? r : 0;
 }

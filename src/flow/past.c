@@ -7,6 +7,7 @@
 
 #include "flow/finished.h"
 #include "flow/record.h"
+#include "keeper/record.h"
 
 #define CHAIN_MAX  16 /* records that are looked at */
 #define RECORD_MAX (8 << 20)
@@ -131,7 +132,7 @@ char *flow_past_why(struct flow_past *p, const char *label, const struct analysi
 	json_t *then;
 	(void)snprintf(ret_run, ID_MAX + 1, "%s", run ? run : "");
 	if (str_eq(json_string_value(json_object_get(line, "key")), now->sha256))
-		return xstrdup("nothing changed, but no result of it can be used");
+		return xstrdup("it was begun before, and did not succeed");
 	for (size_t i = 0; i < now->parts.n; i++) {
 		then = json_object_get(parts, now->parts.v[i].key);
 		if (!then)
@@ -160,7 +161,8 @@ static bool take_end(void *data, json_t *line)
 	return true;
 }
 
-void flow_past_recover(const struct config *c, const char *id)
+/* One pipeline. True if it did not end: what came before it may not have been looked at either. */
+static bool recover_one(const struct config *c, const char *id)
 {
 	CLEANUP_JSON json_t *open = json_object();
 	CLEANUP_JSON json_t *result = NULL;
@@ -168,9 +170,33 @@ void flow_past_recover(const struct config *c, const char *id)
 	struct err unused = { 0 };
 	const char *run;
 	json_t *key;
-	if (!id[0] || flow_record_read(c, id, "result.json", &result, &unused) >= 0)
-		return;
+	if (flow_record_read(c, id, "result.json", &result, &unused) >= 0)
+		return false;
 	(void)flow_record_lines(c, id, take_end, &r, &unused);
-	json_object_foreach(open, run, key) if (json_is_string(key) && id_check(run, &unused) >= 0)(
-		void) finished_put(c, json_string_value(key), run, &unused);
+	json_object_foreach(open, run, key)
+	{
+		if (!json_is_string(key) || id_check(run, &unused) < 0)
+			continue;
+		/* Its keeper saw that nobody waits any more, and is ending it; it may still have succeeded. */
+		(void)record_wait(c->home, run);
+		(void)finished_put(c, json_string_value(key), run, &unused);
+	}
+	return true;
+}
+
+void flow_past_recover(const struct config *c, const char *id, bool is_ours)
+{
+	char at[ID_MAX + 1];
+	struct err unused = { 0 };
+	(void)snprintf(at, sizeof at, "%s", id);
+	for (unsigned i = 0; i < CHAIN_MAX && at[0]; i++) {
+		CLEANUP_JSON json_t *asked = NULL;
+		/* To look at our own lock would be to let go of it. */
+		if ((!(is_ours && i == 0) && flow_record_alive(c, at)) || !recover_one(c, at) ||
+		    flow_record_read(c, at, "pipeline.json", &asked, &unused) < 0)
+			return;
+		const char *previous = json_string_value(json_object_get(asked, "previous"));
+		bool is_id = previous && id_check(previous, &unused) >= 0;
+		(void)snprintf(at, sizeof at, "%s", is_id ? previous : "");
+	}
 }

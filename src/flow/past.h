@@ -21,5 +21,6 @@ unsigned flow_past_attempts(struct flow_past *p, const char *label);
 char *flow_past_why(struct flow_past *p, const char *label, const struct analysis_key *now,
 		    char ret_run[ID_MAX + 1]);
 
-/* Runs of a pipeline that ended well after nobody was there to say so any more are entered as finished. */
-void flow_past_recover(const struct config *c, const char *id);
+/* Runs of a pipeline, and of those before it that did not end either, that ended well after nobody was there to say so any more are entered as
+ * finished. `is_ours`: this process holds its lock. */
+void flow_past_recover(const struct config *c, const char *id, bool is_ours);

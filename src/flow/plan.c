@@ -25,7 +25,7 @@ int flow_foresee(const struct flow_request *q, struct flow_foresight **ret, stru
 			    .signal_fd = -1 };
 	char previous[ID_MAX + 1];
 	flow_record_last(q->config, q->flow, previous);
-	flow_past_recover(q->config, previous);
+	flow_past_recover(q->config, previous, false);
 	int r = engine_open(&e, q, previous, err);
 	if (r < 0)
 		return r;

@@ -364,7 +364,9 @@ bool flow_is(const char *path)
 	CLEANUP_DOCUMENT struct document *d = NULL;
 	struct err unused = { 0 };
 	size_t length = 0;
-	return analysis_text(path, &text, &length, &unused) >= 0 &&
-	       document_parse(path, text, length, &d, &unused) >= 0 && document_root(d) &&
+	/* Most files are none: the word alone tells, before anything is parsed. */
+	if (analysis_text(path, &text, &length, &unused) < 0 || !strstr(text, "steps"))
+		return false;
+	return document_parse(path, text, length, &d, &unused) >= 0 && document_root(d) &&
 	       document_root(d)->kind == NODE_MAP && map_get(document_root(d), "steps");
 }

@@ -7,6 +7,7 @@
 #include "flow/engine_parts.h"
 
 #define VERDICT_MAX (1 << 20)
+#define SAVED_MAX   1000 /* so often a task may save what it has and ask to be run again */
 
 static json_t *line_of(const struct engine *e, size_t task, const char *event)
 {
@@ -179,6 +180,8 @@ static void prepare(struct engine *e, size_t task)
 		a->place.step = xstrdup(t->label);
 	}
 	a->place.attempt = s->attempt;
+	if (a->checkpoint) /* what was saved belongs to what is computed, not to the attempt; without a key the run finds one itself */
+		memcpy(a->checkpoint_key, s->key, sizeof a->checkpoint_key);
 }
 
 int engine_start(struct engine *e, size_t task, struct err *err)
@@ -281,6 +284,9 @@ static bool wants_again(struct engine *e, size_t task)
 	const struct flow_step *step = &e->flow->steps[e->flow->tasks[task].step];
 	if (e->stopping || s->cause >= CAUSE_COUNT_)
 		return false;
+	if (s->cause ==
+	    CAUSE_CHECKPOINTED) /* it asked for it: that is no failure, but it has to end some time */
+		return s->tried[s->cause]++ < SAVED_MAX;
 	if (s->tried[s->cause] >= step->retries[s->cause].times || !grow(e, task, s->cause))
 		return false;
 	s->tried[s->cause]++;

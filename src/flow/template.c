@@ -30,7 +30,7 @@ char *template_value(const json_t *value)
 		return xstrdup(json_string_value(value));
 	if (json_is_array(value) || json_is_object(value))
 		return NULL;
-	return json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+	return json_dumps_short(value, JSON_ENCODE_ANY | JSON_COMPACT);
 }
 
 /* What stands between the braces. */

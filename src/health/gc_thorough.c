@@ -11,7 +11,9 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "budget/budget.h"
+#include "budget/checkpoint.h"
 #include "budget/scratch.h"
+#include "collect/keyed.h"
 #include "collect/store.h"
 #include "keeper/alive.h"
 #include "keeper/record.h"
@@ -226,6 +228,40 @@ static int collect_partials(struct collecting *c, struct err *err)
 	return r < 0 ? r : 0;
 }
 
+/* What was left in the middle of being made or removed goes at any age; it is no checkpoint. */
+static void collect_checkpoint(struct collecting *c, const char *name)
+{
+	const char *home = c->q->config->home;
+	struct gc_found *f = c->found;
+	struct checkpoint_old old = { 0 };
+	struct err why = { 0 };
+	if (checkpoint_look(home, name, &old) < 0)
+		return;
+	uint64_t now = clock_real_ns(), age = c->q->checkpoint_age_ns;
+	bool is_old = age && now > old.used_ns && now - old.used_ns > age;
+	int r = old.locked || !(old.is_none || is_old) ? 0
+		: c->q->act == GC_LOOK                 ? 1
+						       : checkpoint_remove(home, name, &why);
+	if (r < 0)
+		failed(c, &why);
+	f->kept_checkpoints += r <= 0 && !old.is_none;
+	f->kept_checkpoint_bytes += r <= 0 && !old.is_none ? old.bytes : 0;
+	if (r <= 0)
+		return;
+	f->checkpoints++;
+	f->checkpoint_bytes += old.bytes;
+	note(c, "checkpoint", name, old.bytes);
+}
+
+static int collect_checkpoints(struct collecting *c, struct err *err)
+{
+	CLEANUP_STRV struct strv names = { 0 };
+	int r = checkpoint_list(c->q->config->home, &names, err);
+	for (size_t i = 0; r >= 0 && i < names.n; i++)
+		collect_checkpoint(c, names.v[i]);
+	return r;
+}
+
 static void collect_temporary(struct collecting *c, const char *directory)
 {
 	CLEANUP_DIR DIR *dir = opendir(directory);
@@ -247,6 +283,17 @@ static void collect_temporary(struct collecting *c, const char *directory)
 	}
 }
 
+static void collect_temporaries_below(struct collecting *c, const char *name)
+{
+	CLEANUP_FREE char *above = path_join(c->q->config->home, name);
+	CLEANUP_DIR DIR *dir = opendir(above);
+	for (const struct dirent *d; dir && (d = readdir(dir));) {
+		CLEANUP_FREE char *path = path_join(above, d->d_name);
+		if (path_name_ok(d->d_name))
+			collect_temporary(c, path);
+	}
+}
+
 static void collect_temporaries(struct collecting *c)
 {
 	static const char *const names[] = { "",       "/health",         "/protect",
@@ -256,13 +303,8 @@ static void collect_temporaries(struct collecting *c)
 		CLEANUP_FREE char *path = xasprintf("%s%s", home, names[i]);
 		collect_temporary(c, path);
 	}
-	CLEANUP_FREE char *runtimes = path_join(home, "runtimes");
-	CLEANUP_DIR DIR *dir = opendir(runtimes);
-	for (const struct dirent *d; dir && (d = readdir(dir));) {
-		CLEANUP_FREE char *path = path_join(runtimes, d->d_name);
-		if (path_name_ok(d->d_name))
-			collect_temporary(c, path);
-	}
+	collect_temporaries_below(c, "runtimes");
+	collect_temporaries_below(c, "keys");
 }
 
 static int collect_store(struct collecting *c, int home_fd, struct err *err)
@@ -272,6 +314,16 @@ static int collect_store(struct collecting *c, int home_fd, struct err *err)
 			    &f->pruned_bytes, err);
 	if (r >= 0 && f->pruned)
 		note(c, "store", "outputs that no run has", f->pruned_bytes);
+	return r;
+}
+
+static int collect_keys(struct collecting *c, int home_fd, struct err *err)
+{
+	struct gc_found *f = c->found;
+	int r = keyed_prune(home_fd, c->q->act == GC_LOOK ? STORE_COUNT : STORE_REMOVE, &f->keys,
+			    err);
+	if (r >= 0 && f->keys)
+		note(c, "keys", "results whose run is gone", 0);
 	return r;
 }
 
@@ -292,7 +344,11 @@ int gc_thorough(const struct gc_request *q, struct gc_found *ret, struct err *er
 		if (r >= 0)
 			r = collect_partials(&c, err);
 		if (r >= 0)
+			r = collect_checkpoints(&c, err);
+		if (r >= 0)
 			r = collect_store(&c, home_fd, err);
+		if (r >= 0)
+			r = collect_keys(&c, home_fd, err);
 		collect_temporaries(&c);
 	}
 	if (r < 0)

@@ -12,6 +12,7 @@
 #include "collect/store.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
+#include "runtime/driver.h"
 
 #define KEEP_TEMP FS_TEMP_PREFIX "work"
 
@@ -54,6 +55,9 @@ void keeper_read_end(struct keeper_state *s)
 			k->ending.log_errno = -r;
 		k->ending.log_dropped[i] = k->streams[i].dropped_bytes;
 	}
+	if (driver_runs(k->q->runtime, k->q->analysis) && k->has_scratch &&
+	    notebook_end_read(k->scratch.dir_fd, &s->notebook) >= 0)
+		k->ending.notebook = &s->notebook;
 	if (k->started_ns)
 		k->ending.input_changed = changed_input(k->q);
 	(void)record_event(&k->record, "ended", describe_end(k), NULL);
@@ -151,7 +155,8 @@ void keeper_keep(struct keeper_state *s)
 	struct err err = { 0 };
 	uint64_t files = 0;
 	verdict_decide(&k->ending, &v);
-	if (k->q->keep == KEEP_NEVER || (k->q->keep == KEEP_FAILED && v.cause == CAUSE_OK))
+	if (k->q->keep == KEEP_NEVER ||
+	    (k->q->keep == KEEP_FAILED && (v.cause == CAUSE_OK || v.cause == CAUSE_CHECKPOINTED)))
 		return;
 	int dir_fd = k->record.dir_fd;
 	int r = mkdirat(dir_fd, KEEP_TEMP, 0700) < 0 ? err_errno(&err, "make work/") : 0;
@@ -182,6 +187,9 @@ static void clean(void *data)
 {
 	struct cleaning *c = data;
 	struct keeping *k = c->k;
+	k->scratch.beside_fd = -1;
+	if (k->checkpoint.path && checkpoint_close(&k->checkpoint) < 0)
+		k->ending.checkpoint_damaged = true;
 	if (k->has_scratch)
 		c->scratch_result = scratch_remove(&k->scratch, &c->removed, &c->scratch_err);
 	FAULT_PHASE("scratch-removed");

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "keeper/notebook.h"
+#include "runtime/driver.h"
 #include "spec/spec_json.h"
 
 json_t *describe_caller(void)
@@ -20,6 +22,12 @@ json_t *describe_analysis(const struct keeper_request *q)
 	json_object_set_new(o, "limits", limits_json(&q->plan->limits));
 	json_object_set_new(o, "runtime", chosen_json(q->chosen, q->runtime));
 	json_object_set_new(o, "work_dir", json_text(q->plan->work_dir));
+	if (driver_runs(q->runtime, q->analysis)) {
+		char digest[HASH_HEX];
+		driver_digest(digest);
+		json_object_set_new(o, "driver",
+				    json_pack("{s:s,s:s}", "path", DRIVER_DIR, "sha256", digest));
+	}
 	return o;
 }
 
@@ -55,6 +63,24 @@ static json_t *disk_json(const struct scratch *s)
 	return o;
 }
 
+static json_t *checkpoint_json(const struct keeping *k)
+{
+	struct statfs st = { 0 };
+	const struct checkpoint *c = &k->checkpoint;
+	json_t *o = json_pack("{s:o,s:o,s:s,s:s,s:b,s:o,s:o}", "path",
+			      json_text(k->q->plan->checkpoint), "host", json_text(c->path), "key",
+			      c->key, "mechanism", c->mounted ? "image" : "watched", "found",
+			      c->found, "of_run", c->last[0] ? json_string(c->last) : json_null(),
+			      "note", c->note[0] ? json_text(c->note) : json_null());
+	if (c->mounted && fstatfs(c->root_fd, &st) == 0) {
+		json_object_set_new(o, "kernel_bytes",
+				    json_u64(st.f_blocks * (uint64_t)st.f_bsize));
+		json_object_set_new(o, "kernel_free_bytes",
+				    json_u64(st.f_bavail * (uint64_t)st.f_bsize));
+	}
+	return o;
+}
+
 json_t *describe_receipt(struct keeping *k)
 {
 	char missing[128];
@@ -63,6 +89,8 @@ json_t *describe_receipt(struct keeping *k)
 	json_object_set_new(o, "runtime", chosen_summary_json(k->q->chosen, k->q->runtime));
 	json_object_set_new(o, "budget", budget_json(k));
 	json_object_set_new(o, "disk", disk_json(&k->scratch));
+	if (k->checkpoint.path)
+		json_object_set_new(o, "checkpoint", checkpoint_json(k));
 	json_object_set_new(o, "missing_layers", json_string(missing));
 	return o;
 }
@@ -154,6 +182,8 @@ json_t *describe_verdict(const struct keeping *k, const struct verdict *v,
 		json_object_set_new(o, "input_changed", json_text(k->ending.input_changed));
 	if (k->ending.after)
 		json_object_set_new(o, "post_process", describe_after(k->ending.after));
+	if (k->ending.notebook)
+		json_object_set_new(o, "notebook", notebook_end_json(k->ending.notebook));
 	json_object_set_new(o, "timings_usec", stages_json(&k->stages));
 	set_time(o, "accepted", times->accepted_real_ns);
 	set_time(o, "started", times->started_real_ns);

@@ -37,7 +37,11 @@ static int claim(struct keeper_state *s, struct err *err)
 	struct record_traces traces = { .work_dir = q->plan->work_dir,
 					.cgroup_parent = q->config->cgroup_parent };
 	s->accepted_real_ns = clock_real_ns();
-	int r = record_claim(q->config->home, q->id, &traces, &k->record, err);
+	int r = keeper_take_checkpoint(s, err);
+	if (r >= 0)
+		r = record_claim(q->config->home, q->id, &traces, &k->record, err);
+	if (r >= 0 && q->analysis->checkpoint) /* an id that is refused never had it */
+		r = checkpoint_sign(&k->checkpoint, q->id, err);
 	if (r >= 0)
 		r = record_event(&k->record, "accepted", describe_caller(), err);
 	stages_mark(&k->stages, STAGE_CLAIM);
@@ -66,6 +70,11 @@ static void run(struct keeper_state *s)
 	struct verdict v = { 0 };
 	k->ending.limits = k->q->plan->limits;
 	k->ending.program = k->q->plan->argv.v[0];
+	if (k->q->analysis->checkpoint) {
+		k->ending.has_checkpoint = true;
+		k->ending.checkpoint_exit_code = k->q->analysis->checkpoint_exit_code;
+		k->ending.checkpoint_note = k->checkpoint.note;
+	}
 	k->ending.drift = k->q->chosen->allowed ? k->q->chosen->unfit.text : NULL;
 	if (keeper_prepare(s, &err) < 0) {
 		if (k->ending.stop == STOP_NONE)
@@ -91,6 +100,8 @@ static void run(struct keeper_state *s)
 		msg = (struct keeper_msg){ .kind = KEEPER_MSG_UNRECORDED, .err = err };
 	else
 		msg.ended.exit_status = v.exit_status;
+	if (msg.kind == KEEPER_MSG_ENDED && k->checkpoint.path && v.cause == CAUSE_OK)
+		(void)checkpoint_drop(&k->checkpoint, NULL); /* what is left of it is gc's */
 	stages_mark(&k->stages, STAGE_VERDICT);
 	if (msg.kind == KEEPER_MSG_ENDED)
 		msg.ended.stages = k->stages;
@@ -107,10 +118,11 @@ _Noreturn void keeper_main(const struct keeper_request *request)
 			.q = request,
 			.record = RECORD_INIT,
 			.box = LAUNCHED_INIT,
-			.scratch = { .root_fd = -1, .dir_fd = -1 },
+			.scratch = { .root_fd = -1, .dir_fd = -1, .beside_fd = -1 },
 			.streams = { { .pipe_fd = -1, .file_fd = -1 }, { .pipe_fd = -1, .file_fd = -1 } },
 			.usage_fd = -1,
 			.signal_fd = -1,
+			.checkpoint = CHECKPOINT_INIT,
 			.report_fd = request->report_fd,
 		},
 		.lease = { .lock_fd = -1 },

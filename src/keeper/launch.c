@@ -227,14 +227,25 @@ int launch_begin(const struct launch_request *request, struct launched *ret, str
 	return 0;
 }
 
-int launch_work(struct launched *l, int dir_fd, int mount_fd, struct err *err)
+static int hand_over(struct launched *l, enum box_cmd_kind kind, int dir_fd, int mount_fd,
+		     struct err *err)
 {
 	struct stat st = { 0 };
 	if (fstat(dir_fd, &st) < 0)
-		return err_errno(err, "look at the working directory");
-	struct box_cmd cmd = { .kind = BOX_CMD_WORK, .work_dev = st.st_dev, .work_ino = st.st_ino };
+		return err_errno(err, "look at what is handed over");
+	struct box_cmd cmd = { .kind = kind, .work_dev = st.st_dev, .work_ino = st.st_ino };
 	/* An init that died has left a last word that says why. */
 	return proc_send_fd(l->control_fd, &cmd, sizeof cmd, mount_fd) < 0 ? wait_ready(l, err) : 0;
+}
+
+int launch_work(struct launched *l, int dir_fd, int mount_fd, struct err *err)
+{
+	return hand_over(l, BOX_CMD_WORK, dir_fd, mount_fd, err);
+}
+
+int launch_checkpoint(struct launched *l, int dir_fd, int mount_fd, struct err *err)
+{
+	return hand_over(l, BOX_CMD_CHECKPOINT, dir_fd, mount_fd, err);
 }
 
 /* The kernel's own list of the groups that init is in: all of the run's are there. */

@@ -39,6 +39,8 @@ struct launch_request {
 int launch_begin(const struct launch_request *request, struct launched *ret, struct err *err);
 /* Hands the working directory over: `dir_fd` is it, `mount_fd` a copy of its mount that is attached nowhere, or -1. */
 int launch_work(struct launched *l, int dir_fd, int mount_fd, struct err *err);
+/* The same with the checkpoint, after it, if the plan has one. */
+int launch_checkpoint(struct launched *l, int dir_fd, int mount_fd, struct err *err);
 /* The box is set up, its receipt checked; nothing of the analysis has run. */
 int launch_ready(struct launched *l, struct err *err);
 /* Kills it at whatever step it is. */

@@ -159,6 +159,8 @@ static void scratch_task(void *data)
 {
 	struct keeper_state *s = data;
 	s->scratch_result = make_scratch(s, &s->scratch_err);
+	if (s->scratch_result >= 0 && s->k.checkpoint.path)
+		s->scratch_result = keeper_open_checkpoint(s, &s->scratch_err);
 }
 
 static int begin_box(struct keeper_state *s, struct err *err)
@@ -232,6 +234,8 @@ static int finish_box(struct keeper_state *s, struct err *err)
 	if (r >= 0)
 		r = launch_work(&k->box, k->scratch.dir_fd, mount_fd, err);
 	cleanup_fd(&mount_fd);
+	if (r >= 0 && k->checkpoint.path)
+		r = keeper_hand_checkpoint(s, err);
 	FAULT_PHASE("work-handed-over");
 	if (r >= 0)
 		r = open_logs(s, err);

@@ -4,6 +4,7 @@
 #include "base/task.h"
 #include "collect/outputs.h"
 #include "keeper/guard.h"
+#include "keeper/notebook.h"
 #include "keeper/snapshot.h"
 #include "keeper/uids.h"
 #include "keeper/watch.h"
@@ -22,12 +23,19 @@ struct keeper_state {
 	struct err sync_err;
 	struct step_end after;    /* how the step that the outputs were given to ended */
 	struct snapshot snapshot; /* of the analysis's db_snapshot */
-	struct guard *guard;      /* owned; NULL: nothing is protected */
+	struct notebook_end notebook;
+	struct guard *guard; /* owned; NULL: nothing is protected */
 	uint64_t accepted_real_ns, started_real_ns, ended_real_ns;
 };
 
 /* prepare.c: everything up to the go. A failure is the host's, and is recorded as `setup`. */
 int keeper_prepare(struct keeper_state *s, struct err *err);
+
+/* checkpoint.c: locked before anything is recorded, -EBUSY (caller) if another run has it; opened when the working directory is there;
+ * handed to the box after that. */
+int keeper_take_checkpoint(struct keeper_state *s, struct err *err);
+int keeper_open_checkpoint(struct keeper_state *s, struct err *err);
+int keeper_hand_checkpoint(struct keeper_state *s, struct err *err);
 
 /* conclude.c: when nothing of the box is alive any more, in this order. */
 void keeper_read_end(struct keeper_state *s);

@@ -10,6 +10,7 @@
 
 #include "base/num.h"
 #include "base/str.h"
+#include "keeper/notebook.h"
 
 const char *cause_name(enum cause cause)
 {
@@ -32,6 +33,7 @@ const char *cause_name(enum cause cause)
 		[CAUSE_RUNTIME_BROKEN] = "runtime-broken",
 		[CAUSE_INPUT_CHANGED] = "input-changed",
 		[CAUSE_POST_PROCESS] = "post-process",
+		[CAUSE_CHECKPOINTED] = "checkpointed",
 	};
 	return names[cause];
 }
@@ -137,10 +139,10 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 		v->cause = CAUSE_DEADLINE;
 		v->exit_status = 124;
 		note(v,
-		     "The analysis did not end within its %s of wall time and was ended%s. Give it more with --time, or make it checkpoint "
-		     "and resume.",
+		     "The analysis did not end within its %s of wall time and was ended%s. Give it more with --time%s.",
 		     time_text(ending_limit(e, LIMIT_TIME)),
-		     e->forced ? " by force after its grace" : "");
+		     e->forced ? " by force after its grace" : "",
+		     e->has_checkpoint ? "" : ", or make it checkpoint and resume (--checkpoint)");
 		break;
 	case STOP_CPU:
 		v->cause = CAUSE_CPU;
@@ -238,6 +240,31 @@ static void decide_failure(const struct ending *e, struct verdict *v)
 	}
 }
 
+static void decide_checkpointed(const struct ending *e, struct verdict *v)
+{
+	v->cause = CAUSE_CHECKPOINTED;
+	v->exit_status = v->exit_code;
+	note(v,
+	     "The analysis has saved its state after %s and ended itself with status %d: run it again to go on.",
+	     time_text(e->wall_ns), v->exit_code);
+	if (e->disk_full)
+		note(v,
+		     " A disk of its was full meanwhile: give it more with --disk or --inodes if it saved less than it "
+		     "should.");
+}
+
+/* What a run that has to be run again leaves to the next one. */
+static void remark_checkpoint(const struct ending *e, struct verdict *v)
+{
+	if (e->has_checkpoint && e->started && v->cause != CAUSE_OK &&
+	    v->cause != CAUSE_CHECKPOINTED)
+		note(v, " Its checkpoint is kept: run it again to go on from there.");
+	if (e->checkpoint_damaged && v->cause != CAUSE_OK)
+		note(v, " The host's disk was full or failing: what it saved may not be whole.");
+	if (e->checkpoint_note && e->checkpoint_note[0])
+		note(v, " %s.", e->checkpoint_note);
+}
+
 static void decide_success(const struct ending *e, struct verdict *v)
 {
 	if (e->output_damaged) {
@@ -315,11 +342,21 @@ static void add_remarks(const struct ending *e, struct verdict *v)
 		     (unsigned long long)e->outputs_refused);
 	if (e->input_changed && v->cause != CAUSE_INPUT_CHANGED)
 		note(v, " Its input '%.300s' changed while it ran.", e->input_changed);
+	remark_checkpoint(e, v);
 	if (e->drift)
 		note(v, " It ran in a runtime that can't be relied on, as was allowed: %s.",
 		     e->drift);
 	if (e->missing_layers[0])
 		note(v, " It ran without these layers, as was allowed: %s.", e->missing_layers);
+}
+
+/* The cell comes first: it is what a person looks for. */
+static void add_cell(const struct notebook_end *n, struct verdict *v)
+{
+	char notes[sizeof v->notes];
+	(void)memcpy(notes, v->notes, sizeof notes);
+	notebook_end_words(n, v, v->notes, sizeof v->notes);
+	note(v, "%s", notes);
 }
 
 void verdict_decide(const struct ending *e, struct verdict *ret)
@@ -342,10 +379,14 @@ void verdict_decide(const struct ending *e, struct verdict *ret)
 		     "The box was ended from outside (its init was killed). It was not for memory: the kernel counted no OOM kill.");
 	} else if (WIFSIGNALED(e->wait_status))
 		decide_signal(e, &v);
+	else if (v.exit_code && v.exit_code == e->checkpoint_exit_code)
+		decide_checkpointed(e, &v);
 	else if (v.exit_code)
 		decide_failure(e, &v);
 	else
 		decide_success(e, &v);
+	if (e->notebook)
+		add_cell(e->notebook, &v);
 	add_remarks(e, &v);
 	*ret = v;
 }

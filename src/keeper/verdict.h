@@ -29,6 +29,7 @@ enum cause {
 	CAUSE_RUNTIME_BROKEN,
 	CAUSE_INPUT_CHANGED,
 	CAUSE_POST_PROCESS,
+	CAUSE_CHECKPOINTED, /* it has saved what it had, and is to be run again */
 	CAUSE_COUNT_
 };
 const char *cause_name(enum cause cause);
@@ -48,6 +49,8 @@ enum stop {
 	STOP_COUNT_
 };
 const char *stop_name(enum stop stop);
+
+struct notebook_end; /* notebook.h */
 
 /* How the step ended that the outputs were given to. */
 struct step_end {
@@ -89,6 +92,11 @@ struct ending {
 	const char
 		*input_changed; /* path or NULL: what was shown is not what it was at the start */
 	const struct step_end *after; /* NULL: there was none, or it did not come to it */
+	bool has_checkpoint;
+	int checkpoint_exit_code;            /* 0: none */
+	bool checkpoint_damaged;             /* the disk below lost a write */
+	const char *checkpoint_note;         /* NULL or "", or a sentence without its full stop */
+	const struct notebook_end *notebook; /* NULL: it was none, or nothing is known */
 	struct limits limits;
 	const char *program; /* argv[0] */
 	const char *

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "budget/budget.h"
+#include "budget/checkpoint.h"
 #include "budget/scratch.h"
 #include "collect/stream.h"
 #include "keeper/keeper.h"
@@ -19,6 +20,7 @@ struct keeping {
 	struct budget *budget; /* owned */
 	struct scratch scratch;
 	bool has_scratch;
+	struct checkpoint checkpoint; /* path NULL: none is asked for */
 	struct launched box;
 	struct stream streams[2]; /* stdout, stderr */
 	int signal_fd;            /* owned */

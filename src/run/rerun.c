@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "runtime/driver.h"
 #include "spec/spec_json.h"
 
 #define RECORD_MAX (8 << 20)
@@ -104,6 +105,22 @@ static int check_shown(const struct rerun *r, struct err *err)
 	return e;
 }
 
+/* What ran a notebook is a part of this program, which may be another one now. */
+static int check_driver(const struct rerun *r, const struct resolved *now, struct err *err)
+{
+	char have[HASH_HEX];
+	const char *then =
+		json_string_value(json_object_get(json_object_get(r->record, "driver"), "sha256"));
+	if (!then || !driver_runs(&now->runtime, &r->analysis))
+		return 0;
+	driver_digest(have);
+	return str_eq(then, have)
+		       ? 0
+		       : changed(err,
+				 "what runs notebooks has changed: SHA-256 %.12s then, %.12s now",
+				 then, have);
+}
+
 /* defaults.env_pass may have let something in that was not there then. */
 static int check_env(const struct rerun *r, struct err *err)
 {
@@ -145,5 +162,7 @@ int rerun_check(const struct rerun *r, const struct resolved *now, struct err *e
 	int e = check_shown(r, err);
 	if (e >= 0)
 		e = check_env(r, err);
+	if (e >= 0)
+		e = check_driver(r, now, err);
 	return e < 0 ? e : check_runtime(r, now, err);
 }

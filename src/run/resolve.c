@@ -9,8 +9,10 @@
 #include "base/path.h"
 #include "keeper/record.h"
 #include "keeper/snapshot.h"
+#include "run/checkpoint_key.h"
 #include "run/post.h"
 #include "runtime/catalog.h"
+#include "runtime/driver.h"
 #include "runtime/state.h"
 
 #define DATA_ENTRIES_MAX 2000
@@ -149,6 +151,8 @@ static int complete(const struct config *c, struct analysis *a, struct resolved 
 	if (e < 0)
 		return e;
 	pass_variables(c, a);
+	if (driver_runs(&r->runtime, a))
+		driver_outputs(a);
 	analysis_complete(a, &r->limits);
 	if (!a->keep_said)
 		a->keep = c->keep;
@@ -184,13 +188,18 @@ static bool look_at_runtime(const struct config *c, const struct analysis *a,
 	return in_reach;
 }
 
-/* Where the keeper will put the copy: the box follows no link on the way. */
+/* The box follows no link on the way to what is in the home. */
+static char *real_home(const struct config *c)
+{
+	char *home = path_real(c->home);
+	return home ? home : xstrdup(c->home);
+}
+
+/* Where the keeper will put the copy. */
 static char *snapshot_path(const struct config *c, const struct analysis *a, const char *id)
 {
-	CLEANUP_FREE char *home = a->db_snapshot ? path_real(c->home) : NULL;
-	if (!a->db_snapshot)
-		return NULL;
-	return xasprintf("%s/runs/%s/" SNAPSHOT_NAME, home ? home : c->home, id);
+	CLEANUP_FREE char *home = a->db_snapshot ? real_home(c) : NULL;
+	return home ? xasprintf("%s/runs/%s/" SNAPSHOT_NAME, home, id) : NULL;
 }
 
 static int resolve(const struct config *c, struct analysis *a, enum activation_how how,
@@ -207,6 +216,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 		return e;
 	bool in_reach = look_at_runtime(c, a, how, r, &warnings);
 	CLEANUP_FREE char *snapshot = snapshot_path(c, a, r->id);
+	CLEANUP_FREE char *home = a->checkpoint ? real_home(c) : NULL;
 	struct plan_request request = {
 		.id = r->id,
 		.analysis = a,
@@ -217,6 +227,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 		.data_entries = &entries,
 		.grant = grant,
 		.snapshot = snapshot,
+		.home = home,
 		.deadline_unix = (clock_real_ns() + r->limits.at[LIMIT_TIME].value) / NS_PER_SEC,
 	};
 	if (in_reach)
@@ -291,18 +302,31 @@ static int look_at_step(const struct config *c, const struct analysis *a, const 
 	return a->post_process ? post_resolve(c, a, id, how, &post, err) : 0;
 }
 
+/* Whoever starts the run may have said which it is; otherwise what the analysis is tells, which is known only now. */
+static void find_checkpoint(const struct config *c, struct analysis *a, struct resolved *r)
+{
+	if (!a->checkpoint)
+		return;
+	CLEANUP_FREE char *home = real_home(c);
+	if (!a->checkpoint_key[0])
+		checkpoint_key(a, r, a->checkpoint_key);
+	plan_set_checkpoint(&r->plan, home, a->checkpoint_key);
+}
+
 int run_resolve(const struct config *config, struct analysis *analysis, struct resolved *ret,
 		struct err *err)
 {
 	struct resolved resolved = { 0 };
 	int r = check_policy(config, analysis, err);
 	/* Its real path is in plans. */
-	if (r >= 0 && (analysis->db_snapshot || analysis->post_process))
+	if (r >= 0 && (analysis->db_snapshot || analysis->post_process || analysis->checkpoint))
 		r = record_home(config->home, err);
 	if (r >= 0)
 		r = run_resolve_how(config, analysis, ACTIVATION_RUN, &resolved, err);
 	if (r >= 0)
 		r = read_contents(config, analysis, err);
+	if (r >= 0)
+		find_checkpoint(config, analysis, &resolved);
 	if (r >= 0)
 		r = look_at_step(config, analysis, resolved.id, ACTIVATION_RUN, err);
 	if (r < 0)

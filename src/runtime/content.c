@@ -126,3 +126,30 @@ int runtime_content(const struct content_request *q, char ret_hex[HASH_HEX], str
 	memcpy(ret_hex, now.hex[DEPTH_CONTENT], HASH_HEX);
 	return 0;
 }
+
+/* Those that Debian calls essential, as far as an analysis can have use for them; with what they depend on. */
+static const char *const essential[] = { "bash",        "bsdutils",  "coreutils", "dash",
+					 "debianutils", "diffutils", "findutils", "gawk",
+					 "grep",        "gzip",      "libc-bin",  "mawk",
+					 "perl-base",   "sed",       "tar",       "util-linux" };
+
+int host_content(const struct config *config, const struct fingerprint_progress *progress,
+		 char ret_hex[HASH_HEX], struct err *err)
+{
+	CLEANUP_RUNTIME struct runtime host = { 0 };
+	CLEANUP_FREE char *cache = path_join(config->home, "cache/identity");
+	struct fingerprint f = { 0 };
+	runtime_system(config, &host);
+	free(host.name);
+	host.name = xstrdup(CONTENT_HOST);
+	free(host.lock);
+	host.lock = NULL;
+	for (size_t i = 0; i < sizeof essential / sizeof *essential; i++)
+		strv_add(&host.packages, essential[i]);
+	int r = fingerprint_identity(&host, cache, &f, err);
+	const struct content_request q = { .config = config,
+					   .runtime = &host,
+					   .identity = f.hex[DEPTH_IDENTITY],
+					   .progress = progress };
+	return r < 0 ? r : runtime_content(&q, ret_hex, err);
+}

@@ -3,6 +3,7 @@
  * the identity is looked at each time, the stat depth when it was not for ten minutes. */
 #pragma once
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "runtime/fingerprint.h"
@@ -21,3 +22,9 @@ struct content_request {
 /* What a check or a lock has read counts too, as long as identity and stat depth are the same. Of an image the digest by which it was
  * unpacked is what it contains. A file that can't be written costs time, and nothing else. */
 int runtime_content(const struct content_request *q, char ret_hex[HASH_HEX], struct err *err);
+
+/* What every box that has the host's /usr finds there whatever its runtime: the C library, the shell, sort, grep, gzip and the like, by
+ * content. Remembered in the same way, as that of a runtime CONTENT_HOST. */
+#define CONTENT_HOST "_host" /* no name that a runtime can have */
+int host_content(const struct config *config, const struct fingerprint_progress *progress,
+		 char ret_hex[HASH_HEX], struct err *err);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/path.h"
+#include "runtime/driver.h"
 #include "runtime/rootfs.h"
 
 const char *const runtime_kind_names[] = { [RUNTIME_SYSTEM] = "system",
@@ -97,6 +98,23 @@ static int no_interpreter(const struct runtime *r, const struct interpreter *i, 
 		r->name, i->argv.v[0], script, r->origin ? r->origin : "its entry");
 }
 
+/* By its own Python, where the entry names nothing else for notebooks. */
+static int notebook_argv(const struct runtime *r, const struct analysis *a, const char *script_path,
+			 struct strv *ret, struct err *err)
+{
+	const struct interpreter *python = interpreter_for(r, ".py");
+	if (!python || !runtime_has(r, python->argv.v[0]))
+		return err_set(
+			err, ERR_CALLER, ENOENT,
+			"runtime '%s' has no Python to run the notebook %s; choose another runtime with -r",
+			r->name, a->code.v[0]);
+	strv_copy(ret, &python->argv);
+	strv_add(ret, DRIVER_DIR);
+	strv_add(ret, script_path);
+	strv_copy(ret, &a->args);
+	return 0;
+}
+
 static int script_argv(const struct runtime *r, const struct analysis *a, const char *script_path,
 		       struct strv *ret, struct err *err)
 {
@@ -110,6 +128,8 @@ static int script_argv(const struct runtime *r, const struct analysis *a, const 
 		return err_caller(err, "the script %s is not a regular file", script);
 	if (i && !runtime_has(r, i->argv.v[0]))
 		return no_interpreter(r, i, script, err);
+	if (!i && driver_runs(r, a))
+		return notebook_argv(r, a, script_path, ret, err);
 	if (!i && !(st.st_mode & 0111))
 		return err_caller(
 			err,

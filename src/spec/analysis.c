@@ -74,6 +74,7 @@ void analysis_release(struct analysis *a)
 	free(a->db_snapshot_origin);
 	free(a->post_process);
 	free(a->post_process_origin);
+	free(a->checkpoint);
 	free(a->code_contents);
 	strv_release(&a->code);
 	strv_release(&a->args);

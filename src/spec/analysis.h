@@ -92,7 +92,11 @@ struct analysis {
 		[HASH_HEX]; /* what the copy has to be, for a run again; "": anything */
 	char *post_process; /* owned or NULL; the step of the configuration that its outputs are given to */
 	char *post_process_origin; /* owned or NULL */
-	struct output *outputs;    /* owned; none said: all below out/, see analysis_complete */
+	char *checkpoint; /* owned or NULL; a directory in the working directory that survives attempts */
+	int checkpoint_exit_code; /* 0: none; of an analysis that has saved and wants to be run again */
+	char checkpoint_key
+		[HASH_HEX]; /* which checkpoint it is; "": derived from what the run is, run/checkpoint_key.c */
+	struct output *outputs; /* owned; none said: all below out/, see analysis_complete */
 	size_t n_outputs;
 	struct pairs env;
 	char *parameters; /* owned or NULL; see parameters.h */
@@ -145,6 +149,12 @@ void analysis_complete(struct analysis *a, const struct limits *effective);
 int env_name_check(const char *name, struct err *err);
 /* Relative, no empty, "." or ".." component, no control characters. */
 int output_pattern_check(const char *pattern, struct err *err);
+/* The name of a directory that the working directory has no other use for. */
+int checkpoint_name_check(const char *name, struct err *err);
+/* 1 to 125. */
+int checkpoint_exit_code_parse(const char *text, int *ret, struct err *err);
+/* Both keys together, and beside the outputs. */
+int checkpoint_check(const struct analysis *a, struct err *err);
 /* "SIGUSR1" or "USR1": the number; only USR1 USR2 INT HUP TERM. */
 int warn_signal_parse(const char *text, int *ret, struct err *err);
 

@@ -177,10 +177,10 @@ static int names_check(const struct analysis *a, struct err *err)
 
 int analysis_check(const struct analysis *a, struct err *err)
 {
-	static int (*const checks[])(const struct analysis *,
-				     struct err *) = { program_check, code_check,   names_check,
-						       labels_check,  inputs_check, outputs_check,
-						       env_check };
+	static int (*const checks[])(const struct analysis *, struct err *) = {
+		program_check, code_check,    names_check, labels_check,
+		inputs_check,  outputs_check, env_check,   checkpoint_check
+	};
 
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		int r = checks[i](a, err);

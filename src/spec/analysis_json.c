@@ -224,6 +224,19 @@ static int take_warn_signal(struct reading *r, const json_t *value)
 	return 0;
 }
 
+static int take_checkpoint(struct reading *r, const json_t *value)
+{
+	return take_text(r, value, "checkpoint", &r->a->checkpoint);
+}
+
+static int take_checkpoint_exit_code(struct reading *r, const json_t *value)
+{
+	if (!json_is_integer(value))
+		return mistyped(r, "checkpoint_exit_code");
+	r->a->checkpoint_exit_code = (int)json_integer_value(value);
+	return 0;
+}
+
 static int take_allow_drift(struct reading *r, const json_t *value)
 {
 	if (!json_is_boolean(value))
@@ -275,6 +288,9 @@ static const struct key keys[] = {
 	{ "network", take_network },
 	{ "keep", take_keep },
 	{ "warn_signal", take_warn_signal },
+	{ "checkpoint", take_checkpoint },
+	{ "checkpoint_exit_code", take_checkpoint_exit_code },
+	{ "checkpoint_key", NULL }, /* derived again: the same analysis goes on where it was */
 	{ "allow_drift", take_allow_drift },
 	{ "limits", take_limits },
 	{ "runtime", take_runtime },
@@ -284,6 +300,7 @@ static const struct key keys[] = {
 	{ "rerun_of", NULL },
 	{ "pipeline", NULL }, /* run again, it stands alone */
 	{ "key", NULL },
+	{ "driver", NULL },
 	{ "code_contents", NULL }, /* contents are compared by who runs it again */
 };
 

@@ -123,6 +123,35 @@ static int read_post_process(const struct document *d, const struct node *n, voi
 	return r;
 }
 
+static int read_checkpoint(const struct document *d, const struct node *n, void *target,
+			   struct err *err)
+{
+	struct analysis *a = &((struct reading *)target)->analysis;
+	CLEANUP_FREE char *text = NULL;
+	struct err why = { 0 };
+	int r = reading_label(d, n, &text, err);
+
+	if (r >= 0)
+		r = reading_checked(d, n, checkpoint_name_check(text, &why), &why, err);
+	if (r >= 0)
+		a->checkpoint = take_ptr(text);
+	return r;
+}
+
+static int read_checkpoint_exit_code(const struct document *d, const struct node *n, void *target,
+				     struct err *err)
+{
+	struct analysis *a = &((struct reading *)target)->analysis;
+	CLEANUP_FREE char *text = NULL;
+	struct err why = { 0 };
+	int r = node_string(d, n, &text, err);
+
+	if (r < 0)
+		return r;
+	return reading_checked(
+		d, n, checkpoint_exit_code_parse(text, &a->checkpoint_exit_code, &why), &why, err);
+}
+
 static int read_args(const struct document *d, const struct node *n, void *target, struct err *err)
 {
 	return node_strings(d, n, ANALYSIS_ARGS_MAX, &((struct reading *)target)->analysis.args,
@@ -260,6 +289,8 @@ static const struct {
 	{ { "id", read_id }, IN_WHOLE | IN_PIPELINE },
 	{ { "keep", read_keep }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "warn_signal", read_warn_signal }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "checkpoint", read_checkpoint }, IN_WHOLE | IN_STEP },
+	{ { "checkpoint_exit_code", read_checkpoint_exit_code }, IN_WHOLE | IN_STEP },
 	{ { "allow_missing", read_allow_missing }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "allow_drift", read_allow_drift }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "steps", read_elsewhere }, IN_PIPELINE },

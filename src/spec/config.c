@@ -79,6 +79,7 @@ static void config_built_in(struct config *c)
 	c->uid_first = 1900000000;
 	c->uid_count = 65536;
 	c->partial_age_ns = 30 * 24 * 3600 * 1000000000ULL;
+	c->checkpoint_age_ns = c->partial_age_ns;
 	/* A group of his own for each user: what is given to one is nobody else's. */
 	c->cgroup_parent = geteuid() == 0 ? xstrdup("cupel")
 					  : xasprintf("cupel-%u", (unsigned)geteuid());

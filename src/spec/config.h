@@ -81,6 +81,7 @@ struct config {
 	enum disk_mechanism disk;
 	uint64_t
 		partial_age_ns; /* gc.partial: partial outputs are removed so long after the verdict; 0: never */
+	uint64_t checkpoint_age_ns;          /* gc.checkpoint: since it was last used; 0: never */
 	char *ledger_url;                    /* owned or NULL: SQLite, cupel.db in the home */
 	struct post_process *post_processes; /* owned */
 	size_t n_post_processes;

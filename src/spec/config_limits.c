@@ -63,12 +63,21 @@ static void ceilings_lower(struct limits *limits, const struct limits *ceilings)
 	}
 }
 
+/* A notebook has a profile of its own, unless somebody said one. */
+static const char *profile_of(const struct config *c, const struct analysis *a)
+{
+	if (a->profile)
+		return a->profile;
+	bool is_notebook = a->code.n && !a->command.n && str_ends(a->code.v[0], ".ipynb");
+	return is_notebook && str_eq(c->default_profile, "default") ? "notebook"
+								    : c->default_profile;
+}
+
 int config_limits(const struct config *c, const struct limits *runtime, const struct analysis *a,
 		  struct limits *ret, struct err *err)
 {
 	struct limits limits = { 0 };
-	const char *profile = a->profile ? a->profile : c->default_profile;
-	int r = profile_resolve(c, profile, &limits, err);
+	int r = profile_resolve(c, profile_of(c, a), &limits, err);
 
 	if (r < 0)
 		return r;

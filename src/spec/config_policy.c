@@ -270,9 +270,9 @@ int config_read_ledger(const struct document *d, const struct node *n, void *tar
 	return map_read(d, n, ROWS(rows), target, err);
 }
 
-READER(read_gc_partial)
+static int read_age(const struct document *d, const struct node *n, struct config_layer *layer,
+		    const char *key, uint64_t *ret, struct err *err)
 {
-	struct config_layer *layer = target;
 	CLEANUP_FREE char *text = NULL;
 	struct err why = { 0 };
 	uint64_t ns = 0;
@@ -282,14 +282,27 @@ READER(read_gc_partial)
 		return r;
 	if (!str_eq(text, "never") && num_duration(text, &ns, &why) < 0)
 		return node_error(d, n, err, "%s; or write never", why.text);
-	layer->config->partial_age_ns = ns;
-	config_say(layer, d, n, "gc.partial");
+	*ret = ns;
+	config_say(layer, d, n, key);
 	return 0;
+}
+
+READER(read_gc_partial)
+{
+	struct config_layer *layer = target;
+	return read_age(d, n, layer, "gc.partial", &layer->config->partial_age_ns, err);
+}
+
+READER(read_gc_checkpoint)
+{
+	struct config_layer *layer = target;
+	return read_age(d, n, layer, "gc.checkpoint", &layer->config->checkpoint_age_ns, err);
 }
 
 int config_read_gc(const struct document *d, const struct node *n, void *target, struct err *err)
 {
-	static const struct key_row rows[] = { { "partial", read_gc_partial } };
+	static const struct key_row rows[] = { { "partial", read_gc_partial },
+					       { "checkpoint", read_gc_checkpoint } };
 
 	return map_read(d, n, ROWS(rows), target, err);
 }

@@ -176,6 +176,9 @@ void config_values_fill(struct config *c, const struct pairs *origins)
 	list_text(&to, "gc.partial",
 		  c->partial_age_ns ? num_write_duration(c->partial_age_ns, age, sizeof(age))
 				    : "never");
+	list_text(&to, "gc.checkpoint",
+		  c->checkpoint_age_ns ? num_write_duration(c->checkpoint_age_ns, age, sizeof(age))
+				       : "never");
 	CLEANUP_FREE char *url = config_ledger_shown(c);
 	list_text(&to, "ledger.url", url);
 	list_post_processes(&to);

@@ -95,7 +95,7 @@ static void add_tuple(struct walk *w, const char *path, const struct stat *st)
 	w->seen.is_young |= is_young(st, w->now_ns);
 }
 
-/* Reads it, unless it is known. `st` is of the name; what is opened must be the same. `now_ns` is no later than `st`. */
+/* Reads it, unless it is known. `st` is of the name; what is opened must be the same. `now_ns` is before the reading. */
 static bool file_digest(struct contents_reader *r, int dir_fd, const char *name,
 			const struct stat *st, int64_t now_ns, char ret_hex[HASH_HEX])
 {
@@ -229,32 +229,38 @@ static void finish(struct walk *w, int r, struct contents *ret)
 	*ret = w->seen;
 }
 
-static int look(struct contents_reader *reader, const char *path, enum look how,
-		struct contents *ret)
+static void look_known(struct contents_reader *reader, const char *path, const struct stat *st,
+		       enum look how, struct contents *ret)
 {
-	struct stat st;
-	if (stat(path, &st) < 0)
-		return -errno;
 	CLEANUP(walk_release)
 	struct walk w = { .reader = reader,
 			  .look = how,
 			  .tuples = hash_new(),
 			  .now_ns = (int64_t)clock_real_ns() };
 	int r = 0;
-	if (S_ISREG(st.st_mode)) {
+	if (S_ISREG(st->st_mode)) {
 		w.seen.kind = CONTENTS_FILE;
-		see_file(&w, AT_FDCWD, path, "", &st);
-	} else if (S_ISDIR(st.st_mode)) {
+		see_file(&w, AT_FDCWD, path, "", st);
+	} else if (S_ISDIR(st->st_mode)) {
 		w.seen.kind = CONTENTS_DIRECTORY;
 		w.sums = hash_new();
 		r = see_directory(&w, AT_FDCWD, path, "", 0);
 	} else {
 		w.seen.kind = CONTENTS_OTHER;
 		w.unknown = true;
-		add_tuple(&w, "", &st);
+		add_tuple(&w, "", st);
 	}
 	/* A directory that is too large, partly unreadable or changing is one of which nothing is known, not an error. */
 	finish(&w, r, ret);
+}
+
+static int look(struct contents_reader *reader, const char *path, enum look how,
+		struct contents *ret)
+{
+	struct stat st;
+	if (stat(path, &st) < 0)
+		return -errno;
+	look_known(reader, path, &st, how, ret);
 	return 0;
 }
 
@@ -263,6 +269,12 @@ int contents_read(struct contents_reader *r, const char *path, struct contents *
 {
 	int e = look(r, path, LOOK_ALL, ret);
 	return e < 0 ? err_set(err, ERR_HOST, -e, "read %s: %s", path, strerrordesc_np(-e)) : 0;
+}
+
+void contents_read_known(struct contents_reader *r, const char *path, const struct stat *st,
+			 struct contents *ret)
+{
+	look_known(r, path, st, LOOK_ALL, ret);
 }
 
 int contents_file(struct contents_reader *r, int dir_fd, const char *name, struct stat *ret_st,

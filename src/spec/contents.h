@@ -45,6 +45,9 @@ void contents_end(struct contents_reader *r);
 /* What is at `path` now, which is a real one; links below it are not followed. */
 int contents_read(struct contents_reader *r, const char *path, struct contents *ret,
 		  struct err *err);
+/* The same of what stat(2) just said that about. */
+void contents_read_known(struct contents_reader *r, const char *path, const struct stat *st,
+			 struct contents *ret);
 /* The digest of one regular file, and its tuple; no link is followed. Negative errno: -EINVAL if it is something else, -EBUSY if it
  * changed under the reading or is larger than what may be read. */
 int contents_file(struct contents_reader *r, int dir_fd, const char *name, struct stat *ret_st,

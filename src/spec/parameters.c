@@ -112,7 +112,7 @@ int node_json(const struct document *d, const struct node *n, json_t **ret, stru
 
 char *parameters_text(const json_t *object)
 {
-	char *text = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
+	char *text = json_dumps_short(object, JSON_COMPACT | JSON_SORT_KEYS);
 	if (!text)
 		abort();
 	return text;

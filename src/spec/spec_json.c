@@ -120,6 +120,12 @@ json_t *analysis_json(const struct analysis *a)
 			    json_string(a->network == NETWORK_HOST ? "host" : "none"));
 	json_object_set_new(o, "keep", json_string(keeps[a->keep]));
 	json_object_set_new(o, "warn_signal", json_integer(a->warn_signal));
+	set_text(o, "checkpoint", a->checkpoint);
+	if (a->checkpoint_exit_code)
+		json_object_set_new(o, "checkpoint_exit_code",
+				    json_integer(a->checkpoint_exit_code));
+	if (a->checkpoint && a->checkpoint_key[0])
+		set_text(o, "checkpoint_key", a->checkpoint_key);
 	json_object_set_new(o, "allow_missing", strv_json(&a->allow_missing));
 	json_object_set_new(o, "allow_drift", json_boolean(a->allow_drift));
 	return o;

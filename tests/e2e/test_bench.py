@@ -51,6 +51,7 @@ def results(tmp_path_factory):
         "many_files",
         "forks",
     )
+    call("bench/pipelines", "--quick", "--build", lib.BUILD, "--out", to / "bench-pipelines.json")
     call("bench/report", "--build", to, "--to", to)
     return to
 
@@ -96,6 +97,21 @@ def test_the_plot_is_an_svg_with_a_bar_for_each(results):
     words = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
     rows = json.loads((results / "bench.json").read_text(encoding="utf-8"))["rows"]
     assert {row["name"] for row in rows} - {"floor"} <= set(words)
+
+
+def test_pipelines_are_run_reused_and_gone_on_with(results):
+    told = json.loads((results / "bench-pipelines.json").read_text(encoding="utf-8"))
+    kinds = [row["what"] for row in told["rows"]]
+    assert kinds == ["all new", "nothing to do", "nothing to do", "after a kill"]
+    assert set(told["versions"]) | set(told["left_out"]) == {"cupel", "Snakemake"}
+    for row in told["rows"]:
+        assert set(row["engines"]) == set(told["versions"])
+        assert all(0 < engine["best_s"] <= engine["median_s"] for engine in row["engines"].values())
+    killed = told["rows"][-1]["engines"]["cupel"]
+    assert 0 < killed["finished_before"] < told["rows"][-1]["steps"]
+    assert killed["run_again"] == 0 and killed["run_after"] > 0
+    page = (results / "BENCHMARK.md").read_text(encoding="utf-8")
+    assert f"| after a kill | {told['rows'][-1]['steps']} |" in page
 
 
 def test_the_page_says_nothing_of_where_it_was_made(results):

@@ -189,6 +189,64 @@ def test_temporary_files_and_the_store(fresh):
         path.unlink()
 
 
+def put_key(home, key, run_id):
+    """An entry as finished_put writes it."""
+    body = json.dumps({"key": key, "outputs": [], "run": run_id, "time": "2026-01-01T00:00:00.000Z"})
+    place = home / "keys" / key[:2] / key[2:]
+    place.parent.mkdir(0o700, parents=True, exist_ok=True)
+    place.write_text(f"cupel-finished 1 {hashlib.sha256(body.encode()).hexdigest()}\n{body}")
+    return place
+
+
+def test_results_by_key(fresh):
+    kept, gone = (fresh.run("--", "true").run_dir for _ in range(2))
+    good = put_key(fresh.home, "ab" * 32, kept.name)
+    bad = put_key(fresh.home, "cd" * 32, gone.name)
+    torn = put_key(fresh.home, "ce" * 32, kept.name)
+    torn.write_text(torn.read_text()[:-1])
+    other = good.parent / "README"
+    old = good.parent / ".new-0123"
+    for path in (other, old):
+        path.write_text("?")
+    age(old, 1)
+    quiet(fresh)
+    subprocess.run(["rm", "-r", str(gone)], check=True)
+    before = contents(fresh.home)
+    assert gc(fresh, "--dry-run")["removed"]["keys"] == 2 and contents(fresh.home) == before
+    report = gc(fresh)
+    assert (report["removed"]["keys"], report["removed"]["temporary"]) == (2, 1)
+    assert kinds(report) == ["keys", "temporary"]
+    assert good.exists() and other.exists()
+    assert not bad.exists() and not torn.exists() and not old.exists()
+    assert gc(fresh)["removed"]["items"] == []
+
+
+def test_keys_pipelines_and_contents_of_runtimes_are_known(fresh):
+    """What pipelines keep in the home is nothing that a check of the home stumbles over."""
+    run = fresh.run("--", "true").run_dir
+    quiet(fresh)
+    before = [fresh.call(fresh.binary, *words)[0] for words in LOOKS]
+    put_key(fresh.home, "ab" * 32, run.name)
+    for path in ("pipelines/p1/pipeline.json", "runtimes/base/content-01234567.json"):
+        (fresh.home / path).parent.mkdir(0o700, parents=True)
+        (fresh.home / path).write_text("{}")
+    after = [fresh.call(fresh.binary, *words) for words in LOOKS]
+    assert [status for status, _, _ in after] == before, after
+    assert all(status == 0 for words, status in zip(LOOKS, before) if words != ("health",)), before
+
+
+LOOKS = (
+    ("verify",),
+    ("audit", "verify"),
+    ("health",),
+    ("runtime", "list"),
+    ("runtime", "show", "base"),
+    ("list",),
+    ("ledger", "check"),
+    ("gc",),
+)
+
+
 def test_usage(fresh):
     assert gc(fresh)["removed"]["items"] == [] and not fresh.home.exists(), "no home, nothing made"
     for words in (("x",), ("--older-than", "x"), ("--older-than", "0s"), ("--dry",)):

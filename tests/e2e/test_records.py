@@ -177,11 +177,13 @@ def test_gc_finds_nothing_after_orderly_runs(cupel, done):
         "lost": 0,
         "cleared": 0,
         "alive": 0,
+        "checkpoints": {"kept": 0, "bytes": 0},
         "failed": 0,
         "pruned": 0,
         "pruned_bytes": 0,
         "removed": {
-            "groups": 0, "mounts": 0, "partial": 0, "partial_bytes": 0, "temporary": 0, "items": []
+            "groups": 0, "mounts": 0, "partial": 0, "partial_bytes": 0, "checkpoints": 0,
+            "checkpoint_bytes": 0, "temporary": 0, "keys": 0, "items": [],
         },
         "error": None,
     }

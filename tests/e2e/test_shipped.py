@@ -157,7 +157,9 @@ def test_a_notebook_is_run_as_it_is(shipped):
     chosen = json.loads((result.run_dir / "analysis.json").read_text())["runtime"]["selection"]
     assert (chosen["name"], chosen["rule"]) == ("notebook", "kernelspec")
     book = json.loads((result.run_dir / "outputs/out/line.ipynb").read_text())
-    assert book["cells"][2]["outputs"][0]["text"] == ["vmax 195.8 km 0.0484\n"]
+    assert book["cells"][2]["source"] == ["# Parameters\n", "state = 'treated'"]
+    assert book["cells"][4]["outputs"][0]["text"] == ["vmax 195.8 km 0.0484\n"]
+    assert (result.run_dir / "outputs/out/line.html").stat().st_size > 100000
     assert (result.run_dir / "outputs/out/figure.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 

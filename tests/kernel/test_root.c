@@ -59,7 +59,7 @@ static void plan(struct scene *s)
 		make_dir(s->plan.work_dir, s->plan.work_dirs.v[i]);
 }
 
-static int take_work(void *data, struct root_work *ret, struct err *err)
+static int take_work(void *data, enum step_kind which, struct root_work *ret, struct err *err)
 {
 	*ret = *(struct root_work *)data;
 	return 0;

@@ -38,7 +38,8 @@ static void a_full_file_is_read(void **state)
 		"env: {A: 1, B_2: 'x y', EMPTY: ''}\n"
 		"limits: {memory: 1.5G, cpus: 1.5, time: 30m, pids: 64, warn: 1m}\n"
 		"network: host\nprofile: notebook\nlabels: {team: blue}\nkeep: failed\n"
-		"warn_signal: SIGUSR2\nallow_missing: [landlock, disk]\n",
+		"warn_signal: SIGUSR2\nallow_missing: [landlock, disk]\n"
+		"checkpoint: saved\ncheckpoint_exit_code: 85\n",
 		&a, &err);
 	if (r < 0)
 		fail_msg("%s", err.text);
@@ -71,6 +72,8 @@ static void a_full_file_is_read(void **state)
 	assert_true(a.network_said && a.network == NETWORK_HOST);
 	assert_true(a.keep_said && a.keep == KEEP_FAILED);
 	assert_int_equal(a.warn_signal, SIGUSR2);
+	assert_string_equal(a.checkpoint, "saved");
+	assert_int_equal(a.checkpoint_exit_code, 85);
 	assert_int_equal(a.allow_missing.n, 2);
 }
 
@@ -184,6 +187,14 @@ static const struct {
 	{ X "keep: alway\n", ":2:7: ", "did you mean 'always'?" },
 	{ X "warn_signal: SIGKILL\n", ":2:14: ", "not a warning signal" },
 	{ X "warn_signal: 9\n", ":2:14: ", "not a warning signal" },
+	{ X "checkpoint: a/b\n", ":2:13: ", "no '/'" },
+	{ X "checkpoint: ..\n", ":2:13: ", "not the name" },
+	{ X "checkpoint: data\n", ":2:13: ", "something else" },
+	{ X "checkpoint: [a]\n", ":2:13: ", "found a list" },
+	{ X "checkpoint_exit_code: 85\n", ": ", "without a checkpoint" },
+	{ X "checkpoint: a\ncheckpoint_exit_code: 0\n", ":3:23: ", "1 to 125" },
+	{ X "checkpoint: a\ncheckpoint_exit_code: 126\n", ":3:23: ", "1 to 125" },
+	{ X "checkpoint: a\noutputs: [a/x]\n", ": ", "nothing is collected" },
 	{ X "allow_missing: landlock\n", ":2:16: ", "expected a list" },
 	{ X "allow_missing: [mount]\n", ":2:17: ", "never optional" },
 	{ X "allow_missing: [disk, pid]\n", ":2:23: ", "never optional" },

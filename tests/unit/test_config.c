@@ -186,7 +186,7 @@ static void databases_are_protected_by_the_host(void **state)
 	CLEANUP_CONFIG struct config c = { 0 };
 
 	put(h->etc,
-	    "protect: ['sqlite:/a/b.db', 'postgresql://u:secret@h/d']\ngc: {partial: 2d}\n");
+	    "protect: ['sqlite:/a/b.db', 'postgresql://u:secret@h/d']\ngc: {partial: 2d, checkpoint: never}\n");
 	read_ok(h, &c);
 	assert_int_equal(c.watch.n, 2);
 	assert_string_equal(c.watch.v[1], "postgresql://u:secret@h/d");
@@ -194,6 +194,8 @@ static void databases_are_protected_by_the_host(void **state)
 	assert_string_equal(c.protect.v[0], "/a/b.db");
 	assert_string_equal(value(&c, "protect.2")->text, "postgresql://u:***@h/d");
 	assert_string_equal(value(&c, "gc.partial")->text, "2d");
+	assert_string_equal(value(&c, "gc.checkpoint")->text, "never");
+	assert_int_equal(c.checkpoint_age_ns, 0);
 }
 
 static void projects_have_data_and_docs(void **state)
@@ -345,6 +347,7 @@ static void mistakes_have_their_place(void **state)
 		{ "protect: [/../..]\n", ":1: ", "not usable" },
 		{ "protect: ['sqlite:b.db']\n", ":1:11: ", "absolute" },
 		{ "gc: {partial: soon}\n", ":1:15: ", "never" },
+		{ "gc: {checkpoint: soon}\n", ":1:18: ", "never" },
 		{ "project: {data: x}\n", ": ", "need project.root" },
 		{ "home: /a\nhome: /b\n", ":2:1: ", "first at line 1" },
 	};
@@ -381,6 +384,15 @@ static void limits_rise_in_priority(void **state)
 	assert_int_equal(config_limits(&c, NULL, &a, &l, &err), 0);
 	assert_int_equal(l.at[LIMIT_TIME].value, 600 * NS_PER_SEC);
 	free(a.profile);
+	a.profile = NULL; /* a notebook has its own where nobody says one */
+	strv_add(&a.code, "/d/a.ipynb");
+	assert_int_equal(config_limits(&c, NULL, &a, &l, &err), 0);
+	assert_int_equal(l.at[LIMIT_TIME].value,
+			 1800 * NS_PER_SEC); /* the configuration said one */
+	free(c.default_profile);
+	c.default_profile = xstrdup("default");
+	assert_int_equal(config_limits(&c, NULL, &a, &l, &err), 0);
+	assert_int_equal(l.at[LIMIT_TIME].value, 600 * NS_PER_SEC);
 	a.profile = xstrdup("no\nbody");
 	assert_int_equal(config_limits(&c, NULL, &a, &l, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "known: default, notebook, tool, post_process, big"));

@@ -51,6 +51,30 @@ static void written_and_read(void **state)
 	assert_true(json_equal(value, back));
 }
 
+/* Whatever is written, the number read back is the same, and it is not longer than it must be. */
+static void numbers_are_short_and_whole(void **state)
+{
+	static const struct {
+		const char *said, *text;
+	} cases[] = {
+		{ "0.3", "0.3" },
+		{ "-0.80000000000000004e-5", "-8e-6" },
+		{ "0.1234567890123456", "0.1234567890123456" },
+		{ "0.30000000000000004", "0.30000000000000004" },
+		{ "1.0", "1.0" },
+		{ "[0.3,0.5,{\"a\":2.50}]", "[0.3,0.5,{\"a\":2.5}]" },
+		{ "9223372036854775807", "9223372036854775807" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CLEANUP_JSON json_t *value = json_loads(cases[i].said, JSON_DECODE_ANY, NULL);
+		CLEANUP_FREE char *text = json_dumps_short(value, JSON_ENCODE_ANY | JSON_COMPACT);
+		CLEANUP_JSON json_t *back = json_loads(text, JSON_DECODE_ANY, NULL);
+		assert_string_equal(text, cases[i].text);
+		assert_true(json_equal(value, back));
+	}
+}
+
 static void mistakes_are_placed(void **state)
 {
 	static const struct {
@@ -98,6 +122,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_is_never_lost),
 		cmocka_unit_test(big_numbers_are_clamped),
+		cmocka_unit_test(numbers_are_short_and_whole),
 		cmocka_unit_test_setup_teardown(written_and_read, place_set_up, place_tear_down),
 		cmocka_unit_test_setup_teardown(mistakes_are_placed, place_set_up, place_tear_down),
 		cmocka_unit_test_setup_teardown(size_and_absence, place_set_up, place_tear_down),

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "keeper/notebook.h"
 #include "keeper/verdict.h"
 
 #define EXITED(code)  .started = true, .exited = true, .wait_status = (code) << 8
@@ -141,6 +142,50 @@ static const struct row rows[] = {
 	  -1,
 	  0,
 	  { "by force" } },
+	{ "a deadline with a checkpoint is one",
+	  { EXITED(85), .stop = STOP_DEADLINE, .has_checkpoint = true, .checkpoint_exit_code = 85 },
+	  CAUSE_DEADLINE,
+	  124,
+	  85,
+	  0,
+	  { "checkpoint is kept" } },
+	{ "saved, to be run again",
+	  { EXITED(85), .has_checkpoint = true, .checkpoint_exit_code = 85, .disk_full = true },
+	  CAUSE_CHECKPOINTED,
+	  85,
+	  85,
+	  0,
+	  { "run it again to go on", "status 85", "--disk" } },
+	{ "another status is a failure",
+	  { EXITED(84), .has_checkpoint = true, .checkpoint_exit_code = 85 },
+	  CAUSE_EXIT,
+	  84,
+	  84,
+	  0,
+	  { "checkpoint is kept" } },
+	{ "no status was declared",
+	  { EXITED(85), .has_checkpoint = true, .checkpoint_note = "It was set aside" },
+	  CAUSE_EXIT,
+	  85,
+	  85,
+	  0,
+	  { "checkpoint is kept", " It was set aside." } },
+	{ "killed for memory in its last act",
+	  { EXITED(85), .has_checkpoint = true, .checkpoint_exit_code = 85, .usage.oom_kills = 1,
+	    PEAK_AT_LIMIT },
+	  CAUSE_OOM,
+	  137,
+	  85,
+	  0,
+	  { "checkpoint is kept" } },
+	{ "saved on a disk that failed",
+	  { EXITED(85), .has_checkpoint = true, .checkpoint_exit_code = 85,
+	    .checkpoint_damaged = true },
+	  CAUSE_CHECKPOINTED,
+	  85,
+	  85,
+	  0,
+	  { "may not be whole" } },
 	{ "cpu time",
 	  { SIGNALED(SIGKILL), .stop = STOP_CPU },
 	  CAUSE_CPU,
@@ -515,6 +560,61 @@ static void json_tells_evidence_and_usage(void **state)
 	assert_string_equal(json_string_value(json_object_get(o, "missing_layers")), "disk");
 }
 
+/* The words come from the notebook, the cause never does. */
+static void a_notebook_says_its_cell_first(void **state)
+{
+	static const struct {
+		struct ending e;
+		struct notebook_end n;
+		enum cause cause;
+		const char *begins;
+	} cases[] = {
+		{ { EXITED(0) }, { .cells = 3, .done = 3 }, CAUSE_OK, "The analysis succeeded" },
+		{ { EXITED(0) },
+		  { .cell = 2, .cells = 3, .error = "KeyError: 1" },
+		  CAUSE_OK,
+		  "The analysis succeeded" },
+		{ { EXITED(1) },
+		  { .cell = 2, .cells = 3, .error = "KeyError: 1" },
+		  CAUSE_EXIT,
+		  "Cell 2 of 3 raised KeyError: 1. The analysis ended itself with status 1" },
+		{ { EXITED(1) },
+		  { .cell = 2, .cells = 3, .error = "the kernel died." },
+		  CAUSE_EXIT,
+		  "At cell 2 of 3 the kernel died. The" },
+		{ { EXITED(1) },
+		  { .error = "no kernel" },
+		  CAUSE_EXIT,
+		  "The notebook was not run: no kernel. The" },
+		{ { EXITED(1) }, { 0 }, CAUSE_EXIT, "The analysis ended itself" },
+		{ { EXITED(1), PEAK_AT_LIMIT, .usage.oom_kills = 1 },
+		  { .cell = 7, .cells = 12, .error = "the kernel died" },
+		  CAUSE_OOM,
+		  "Out of memory at cell 7 of 12. The analysis needed" },
+		{ { SIGNALED(SIGKILL), PEAK_AT_LIMIT, .usage.oom_kills = 1 },
+		  { .cells = 12, .done = 12 },
+		  CAUSE_OOM,
+		  "Out of memory after the last cell. " },
+		{ { EXITED(143), .stop = STOP_DEADLINE },
+		  { .cell = 3, .cells = 5 },
+		  CAUSE_DEADLINE,
+		  "Deadline at cell 3 of 5. " },
+		{ { EXITED(143), .stop = STOP_CANCEL, .stop_by = "somebody" },
+		  { .cell = 3, .cells = 5 },
+		  CAUSE_CANCELLED,
+		  "Stopped at cell 3 of 5. " },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct ending e = complete(&cases[i].e);
+		struct verdict v;
+		e.notebook = &cases[i].n;
+		verdict_decide(&e, &v);
+		assert_int_equal(v.cause, cases[i].cause);
+		if (!str_starts(v.notes, cases[i].begins))
+			fail_msg("%s", v.notes);
+	}
+}
+
 static void a_lost_run_says_what_was_removed(void **state)
 {
 	CLEANUP_JSON json_t *o = verdict_lost_json("r1", "its cgroup \xff", true);
@@ -544,6 +644,7 @@ int main(void)
 		cmocka_unit_test(a_program_of_any_bytes_is_recorded),
 		cmocka_unit_test(endless_words_are_cut),
 		cmocka_unit_test(json_tells_evidence_and_usage),
+		cmocka_unit_test(a_notebook_says_its_cell_first),
 		cmocka_unit_test(a_lost_run_says_what_was_removed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,8 @@
+/* Which checkpoint an analysis has: the same for the same analysis, and never that of another. */
+#pragma once
+
+#include "run/run.h"
+
+/* Over what the run is: code, arguments, inputs by content, variables, parameters, runtime; not its id, limits or time. Needs the
+ * contents of a resolved analysis. */
+void checkpoint_key(const struct analysis *a, const struct resolved *r, char ret_hex[HASH_HEX]);

@@ -232,9 +232,8 @@ static void add_action(struct crate *c)
 	crate_set_time(c->action, "endTime", dossier_ended(d));
 	json_object_set_new(c->action, "agent", crate_ref("#caller"));
 	json_object_set_new(c->action, "executor", crate_ref("#cupel"));
-	/* Neither done nor failed: it is to be run again. */
-	if (!str_eq(dossier_text(d->verdict, "cause"), "checkpointed"))
-		crate_set_status(c->action, str_eq(dossier_text(d->verdict, "cause"), "ok"), notes);
+	/* One that saved its state did not complete; and one of which nothing is said counts as completed, by the profile. */
+	crate_set_status(c->action, str_eq(dossier_text(d->verdict, "cause"), "ok"), notes);
 }
 
 /* A copy is known by where it was taken, and by what it was there: runs may have been shown different files of one name. */

@@ -54,7 +54,8 @@ static int read_part(int dir_fd, const char *name, json_t **ret, struct err *err
 	int r = json_read_file(dir_fd, name, RECORD_MAX, ret, &why);
 	if (r >= 0 || r == -ENOENT)
 		return 0;
-	*err = why;
+	if (err)
+		*err = why;
 	return r;
 }
 

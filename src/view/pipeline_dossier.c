@@ -162,7 +162,8 @@ static int read_result(struct pipeline_dossier *d, struct err *err)
 	int r = json_read_file(d->dir_fd, "result.json", RESULT_MAX, &d->result, &why);
 	if (r >= 0 || r == -ENOENT)
 		return 0;
-	*err = why;
+	if (err)
+		*err = why;
 	return r;
 }
 

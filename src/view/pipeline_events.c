@@ -170,7 +170,8 @@ static int take_events(struct fold *f, struct err *err)
 	if (r == -ENOENT)
 		return 0; /* it has not come to the first */
 	if (r < 0) {
-		*err = why;
+		if (err)
+			*err = why;
 		return r;
 	}
 	for (char *line = text; line < text + length;) {

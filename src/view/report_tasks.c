@@ -201,7 +201,7 @@ static void add_task(struct flow_page *page, const struct dossier_step *step,
 			 t->state == TASK_REUSED ? "reused from" : "run");
 		html_addf(s, "%s/runs/%s", page->config->home, t->run);
 		str_addf(s, "</code>%s</dd>\n",
-			 has_run || t->state == TASK_RUNNING ? "" : ", whose record is not there");
+			 has_run || t->state == TASK_RUNNING ? "" : ", whose record can't be read");
 	}
 	if (t->key[0]) {
 		str_add(s, "<dt>key</dt><dd><code>");

@@ -335,6 +335,23 @@ def test_the_crate_has_every_attempt_and_whence_it_was_reused(made, crates):
     assert refs(again, "object") == [attempts[1]["@id"]], "the one whose outputs were used"
 
 
+def test_an_attempt_that_saved_its_state_is_neither_a_success_nor_a_failed_step(root):
+    """provenance/0.5: what has no actionStatus counts as completed, which it was not."""
+    file = write(root, "saves.yaml", "steps:\n  train:\n    checkpoint: ckpt\n    checkpoint_exit_code: 85\n"
+                 "    command: 'if [ -e ckpt/n ]; then echo x > out/x; else echo 1 > ckpt/n; exit 85; fi'\n")
+    name = root.new_id()
+    ask(root, "run", "--quiet", "--id", name, file)
+    attempts = ask_json(root, "show", name)["steps"][0]["tasks"][0]["attempts"]
+    assert [a["cause"] for a in attempts] == ["checkpointed", "ok"]
+    crate = json.loads(ask(root, "export", name, "--metadata"))
+    assert rocrate.check_provenance(crate) == []
+    first, second = (entity(crate, ref) for ref in refs(entity(crate, "#control/train"), "object"))
+    assert first["actionStatus"].endswith("/FailedActionStatus") and "saved its state" in first["error"]
+    assert second["actionStatus"].endswith("/CompletedActionStatus")
+    assert entity(crate, "#control/train")["stepState"] == "ok"
+    assert '<span class="state waiting">checkpointed' in report(root, name)
+
+
 def test_a_failure_is_in_the_crate_as_one(made, crates):
     crate = crates["failed"]
     run = entity(crate, f"#pipeline/{made['failed']}")
@@ -425,13 +442,18 @@ def test_what_was_changed_is_not_exported_and_what_is_gone_is_named(root):
     (a.run_dir / "verdict.json").write_text(verdict.replace("succeeded", "was well"))
     assert "was changed" in refused(root, "export", pipeline.id, "--to", place)
     (a.run_dir / "verdict.json").write_text(verdict)
+    analysis = (a.run_dir / "analysis.json").read_text()
+    (a.run_dir / "analysis.json").write_text("{")
+    assert "whose record can't be read" in ask(root, "report", pipeline.id, "--to", "-")
+    assert "analysis.json" in refused(root, "export", pipeline.id, "--to", place)
+    (a.run_dir / "analysis.json").write_text(analysis)
     shutil.rmtree(b.run_dir)
     assert not place.exists()
     ask(root, "export", pipeline.id, "--to", place)
     crate = json.loads((place / "ro-crate-metadata.json").read_text())
     assert rocrate.check_provenance(crate) == []
     assert "not there any more" in entity(crate, f"#run/{b.run_dir.name}")["description"]
-    assert "whose record is not there" in ask(root, "report", pipeline.id, "--to", "-")
+    assert "whose record can't be read" in ask(root, "report", pipeline.id, "--to", "-")
     shutil.rmtree(place)
 
 

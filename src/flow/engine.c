@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/path.h"
 #include "flow/engine_parts.h"
 
@@ -375,6 +376,7 @@ int flow_run(const struct flow_request *q, struct flow_end *ret, struct err *err
 		r = open_record(&e, q, err);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("flow-recorded");
 	flow_past_recover(q->config, e.record.previous, q->resume);
 	r = take_signals(&e, &old, err);
 	if (r >= 0)
@@ -383,6 +385,7 @@ int flow_run(const struct flow_request *q, struct flow_end *ret, struct err *err
 		r = work(&e, err);
 	if (r >= 0) {
 		conclude(&e, began_ns, ret);
+		FAULT_PHASE("flow-concluded");
 		r = flow_record_end(&e.record, ret->result, err);
 	}
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);

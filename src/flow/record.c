@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "keeper/record.h"
 #include "spec/parameters.h"
@@ -205,6 +206,7 @@ int flow_record_new(const struct config *c, const struct flow *f, struct flow_re
 				r.id, r.id);
 		return err_errno(err, "make the record of the pipeline '%s'", r.id);
 	}
+	FAULT_PHASE("flow-directory");
 	r.dir_fd = fs_open_beneath(all_fd, r.id, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	if (r.dir_fd < 0)
 		return err_set(err, ERR_HOST, -r.dir_fd, "open the record of the pipeline '%s': %s",

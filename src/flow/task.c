@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "collect/fetch.h"
 #include "flow/engine_parts.h"
 
@@ -201,10 +202,12 @@ int engine_start(struct engine *e, size_t task, struct err *err)
 	int r = flow_record_flush(&e->record, err);
 	if (r < 0)
 		return r;
+	FAULT_PHASE("flow-task-noted");
 	if (run_start(e->config, &t->analysis, &resolved, &s->run, &why) < 0) {
 		fail_unstarted(e, task, &why);
 		return 0;
 	}
+	FAULT_PHASE("flow-task-begun");
 	engine_set(e, task, FLOW_RUNNING);
 	e->running[e->n_running++] = task;
 	struct flow_news news = { .kind = FLOW_NEWS_STARTED,
@@ -346,8 +349,10 @@ int engine_ended(struct engine *e, size_t task, struct err *err)
 		running_release(&s->run);
 		return 0;
 	}
+	FAULT_PHASE("flow-task-ended");
 	if (s->cause == CAUSE_OK && s->key[0]) /* what can't be entered is run again another time */
 		(void)finished_put(e->config, s->key, s->run.id, &why);
+	FAULT_PHASE("flow-task-entered");
 	json_t *line = line_of(e, task, "ended");
 	json_object_set_new(line, "run", json_string(s->run.id));
 	json_object_set_new(line, "attempt", json_integer(s->attempt));
@@ -356,6 +361,7 @@ int engine_ended(struct engine *e, size_t task, struct err *err)
 	json_object_set_new(line, "memory_peak_bytes", json_u64(s->memory_bytes));
 	flow_record_add(&e->record, line);
 	r = flow_record_flush(&e->record, err);
+	FAULT_PHASE("flow-task-told");
 	if (wants_again(e, task))
 		try_again(e, task);
 	else

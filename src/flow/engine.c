@@ -91,7 +91,8 @@ static void queues_open(struct engine *e)
 	for (size_t t = 0; t < f->n_tasks; t++) {
 		e->tasks[t].run = (struct running)RUNNING_INIT;
 		e->tasks[t].waiting = f->steps[f->tasks[t].step].n_needs;
-		e->tasks[t].limits = f->steps[f->tasks[t].step].limits;
+		for (int i = 0; i < LIMIT_COUNT_; i++)
+			e->tasks[t].limits[i] = f->steps[f->tasks[t].step].limits.at[i].value;
 		e->counts[FLOW_WAITING]++;
 	}
 	for (size_t t = 0; t < f->n_tasks; t++)
@@ -148,7 +149,7 @@ void engine_release(struct engine *e)
 static bool fits(const struct engine *e, size_t task)
 {
 	static const enum limit_id shared[] = { LIMIT_MEMORY, LIMIT_PIDS };
-	const struct limits *wanted = &e->tasks[task].limits;
+	const uint64_t *wanted = e->tasks[task].limits;
 	unsigned jobs = e->q->jobs ? e->q->jobs : e->n_cpus;
 	if (e->n_running == 0)
 		return true;
@@ -156,15 +157,15 @@ static bool fits(const struct engine *e, size_t task)
 		return false;
 	for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
 		uint64_t cap = e->config->aggregate.at[shared[i]].value;
-		uint64_t sum = wanted->at[shared[i]].value;
+		uint64_t sum = wanted[shared[i]];
 		for (size_t k = 0; k < e->n_running; k++)
-			sum += e->tasks[e->running[k]].limits.at[shared[i]].value;
+			sum += e->tasks[e->running[k]].limits[shared[i]];
 		if (cap && sum > cap)
 			return false;
 	}
-	uint64_t cpus = wanted->at[LIMIT_CPUS].value;
+	uint64_t cpus = wanted[LIMIT_CPUS];
 	for (size_t k = 0; k < e->n_running; k++)
-		cpus += e->tasks[e->running[k]].limits.at[LIMIT_CPUS].value;
+		cpus += e->tasks[e->running[k]].limits[LIMIT_CPUS];
 	return e->q->jobs || cpus <= e->n_cpus * 1000;
 }
 

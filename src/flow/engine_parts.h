@@ -23,7 +23,7 @@ struct task_state {
 	struct strv attempts; /* run ids */
 	struct running run;
 	uint64_t sampled_bytes;
-	struct limits limits; /* of this attempt, for admission */
+	uint64_t limits[LIMIT_COUNT_]; /* of this attempt, for admission */
 };
 
 struct queue {

@@ -12,7 +12,9 @@
 #include "spec/config.h"
 
 #define FLOW_STEPS_MAX 1000
-#define FLOW_TASKS_MAX 100000
+#ifndef FLOW_TASKS_MAX /* fewer where each of many thousand inputs is to take no time */
+#define FLOW_TASKS_MAX 50000
+#endif
 #define FLOW_NAME_MAX  32 /* of a step: part of run ids */
 
 /* An input that another step makes. */
@@ -93,6 +95,9 @@ bool flow_is(const char *path);
 /* Reads the file; `parameters` (JSON or NULL) go over those of the file. Finds unknown steps, cycles, outputs that no step declares, inputs that are
  * not there or not declared, each as file:line:column. */
 int flow_read(const char *path, const char *parameters, struct flow *ret, struct err *err);
+/* The same from memory (fuzzing); `path` is for messages and relative paths, and is real. */
+int flow_parse(const char *path, const char *text, size_t length, const char *parameters,
+	       struct flow *ret, struct err *err);
 /* What the host must have: runtimes, files, limits within its ceilings. */
 int flow_check(const struct config *config, struct flow *f, struct err *err);
 /* The limit that a cause says was reached, -1 if none. */

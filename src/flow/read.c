@@ -326,27 +326,24 @@ static int read_all(struct reader *r, struct err *err)
 	return e < 0 ? e : graph_link(r->d, r->steps, f, err);
 }
 
-int flow_read(const char *path, const char *parameters, struct flow *ret, struct err *err)
+int flow_parse(const char *path, const char *text, size_t length, const char *parameters,
+	       struct flow *ret, struct err *err)
 {
-	CLEANUP_FREE char *text = NULL;
 	CLEANUP_DOCUMENT struct document *d = NULL;
-	size_t length = 0;
 	CLEANUP_FLOW struct flow f = { 0 };
 	CLEANUP(reader_release)
 	struct reader r = { .f = &f, .said = parameters_json(parameters), .used = json_object() };
-	int e = analysis_text(path, &text, &length, err);
-	if (e >= 0)
-		e = document_parse(path, text, length, &d, err);
+	int e = document_parse(path, text, length, &d, err);
 	if (e < 0)
 		return e;
+	const struct node *root = document_root(d);
 	f.file = xstrdup(path);
-	f.real = path_real(path);
 	f.base = analysis_base(path);
 	f.said = parameters ? xstrdup(parameters) : NULL;
 	hash_bytes(text, length, f.sha256);
 	r.d = d;
-	r.steps = map_get(document_root(d), "steps");
-	if (!f.real || !f.base || !r.steps)
+	r.steps = root && root->kind == NODE_MAP ? map_get(root, "steps") : NULL;
+	if (!f.base || !r.steps)
 		return err_caller(err, "%s: not the file of a pipeline: it has no 'steps'", path);
 	e = read_all(&r, err);
 	if (e < 0)
@@ -356,6 +353,21 @@ int flow_read(const char *path, const char *parameters, struct flow *ret, struct
 	*ret = f;
 	f = (struct flow){ 0 };
 	return 0;
+}
+
+int flow_read(const char *path, const char *parameters, struct flow *ret, struct err *err)
+{
+	CLEANUP_FREE char *text = NULL;
+	CLEANUP_FREE char *real = path_real(path);
+	size_t length = 0;
+	int e = analysis_text(path, &text, &length, err);
+	if (e >= 0 && !real)
+		e = err_errno(err, "%s", path);
+	if (e >= 0)
+		e = flow_parse(path, text, length, parameters, ret, err);
+	if (e >= 0)
+		ret->real = take_ptr(real);
+	return e;
 }
 
 bool flow_is(const char *path)

@@ -85,6 +85,18 @@ static int read_range(const struct document *d, const struct node *n, json_t *li
 	return 0;
 }
 
+/* Each wildcard in a directory multiplies what has to be looked at. */
+static bool is_bounded(const char *pattern)
+{
+	unsigned wild = 0;
+	for (const char *c = pattern; *c;) {
+		size_t n = strcspn(c, "/");
+		wild += strcspn(c, "*?[") < n;
+		c += n + (c[n] == '/');
+	}
+	return wild <= 3;
+}
+
 static int read_glob(const struct document *d, const struct node *n, const char *base, json_t *list,
 		     struct err *err)
 {
@@ -93,6 +105,9 @@ static int read_glob(const struct document *d, const struct node *n, const char 
 	int r = node_string(d, n, &pattern, err);
 	if (r < 0)
 		return r;
+	if (!is_bounded(pattern))
+		return node_error(d, n, err, "'%s' has wildcards in more than three components",
+				  show_text(pattern, shown));
 	bool relative = pattern[0] != '/';
 	CLEANUP_FREE char *full = relative ? path_join(base, pattern) : xstrdup(pattern);
 	glob_t found = { 0 };

@@ -195,7 +195,8 @@ int engine_start(struct engine *e, size_t task, struct err *err)
 		fail_unstarted(e, task, &why);
 		return 0;
 	}
-	s->limits = resolved.limits;
+	for (int i = 0; i < LIMIT_COUNT_; i++)
+		s->limits[i] = resolved.limits.at[i].value;
 	flow_record_add(&e->record, started_line(e, task));
 	int r = flow_record_flush(&e->record, err);
 	if (r < 0)
@@ -266,7 +267,7 @@ static bool grow(const struct engine *e, size_t task, enum cause cause)
 	int limit = flow_retry_limit(cause);
 	if (limit < 0 || retry->factor <= 1)
 		return true;
-	uint64_t now = s->limits.at[limit].value, ceiling = e->config->ceilings.at[limit].value;
+	uint64_t now = s->limits[limit], ceiling = e->config->ceilings.at[limit].value;
 	uint64_t more = (uint64_t)((double)now * retry->factor);
 	if (retry->max && more > retry->max)
 		more = retry->max;

@@ -158,10 +158,11 @@ def begun(text):
 
 
 @pytest.fixture
-def training(cupel):
+def training(request):
     if not DIGITS.exists():
-        pytest.skip("python3-sklearn: has the digits")
-    place = cupel.dir / "training"
+        pytest.skip("science: python3-sklearn has the digits")
+    caller = request.getfixturevalue("root" if "root" in request.fixturenames else "cupel")
+    place = caller.dir / "training"
     shutil.copytree(EXAMPLE, place)
     place.chmod(0o755)
     yield place
@@ -172,16 +173,22 @@ def digests(result):
     return {entry["path"]: entry["sha256"] for entry in result.outputs["files"]}
 
 
-@pytest.mark.parametrize("how", ["warned", "killed at the deadline"])
-def test_training_over_three_deadlines_is_as_if_uninterrupted(cupel, training, how):
+def test_training_over_three_deadlines_is_as_if_uninterrupted(cupel, training):
+    over_three_deadlines(cupel, training, "deadline", warn_s=0.01)
+
+
+def test_training_that_is_warned_of_three_deadlines_too(root, training):
+    over_three_deadlines(root, training, "checkpointed", warn_s=1.0)
+
+
+def over_three_deadlines(cupel, training, cause, warn_s):
+    """Without a warning in time it is killed in an epoch; with one it saves, and says so."""
     whole = train(cupel, training, "--time", "5m", pace=0)
     assert whole.cause == "ok" and epochs(whole.stdout) == list(range(1, EPOCHS + 1))
-    warn_s = 1.0 if how == "warned" else 0.01
     seconds, done, saved, interrupted = 0.8 + warn_s, [], 0, 0
     while interrupted < 3:
         result = train(cupel, training, "--time", f"{seconds}s", "--warn", f"{warn_s}s")
-        expected = "checkpointed" if how == "warned" else "deadline"
-        assert result.cause == expected, result.verdict["completion_notes"]
+        assert result.cause == cause, result.verdict["completion_notes"]
         text = result.log().decode()
         if not epochs(text):
             seconds += 0.8  # a host so slow that it did not come to its first
@@ -373,7 +380,8 @@ def test_a_plain_directory_of_root_changes_hands_too(root):
 
 def test_killed_and_run_again_at_once(root):
     """The box of the dead keeper may still have the image mounted: twice at a time would ruin it."""
-    text = ("n=$(cat saved/n || echo 0); echo $((n + 1)) > saved/new; dd if=/dev/zero of=saved/x bs=1M count=4;"
+    text = ("n=$(cat saved/n || echo 0); echo $((n + 1)) > saved/new;"
+            " dd if=/dev/zero of=saved/x bs=1M count=4;"
             " sync saved/new; mv saved/new saved/n; sync saved; echo $n; sleep 60")
     seen = []
 

@@ -73,7 +73,9 @@ def test_usage_is_sampled(cupel):
     assert times == sorted(times)
     for key in ("mem", "anon", "file", "cpu_usec", "pids", "io_read", "io_write", "disk"):
         assert all(isinstance(sample[key], int) for sample in samples), key
-    assert samples[-1]["mem"] > 0 and samples[-1]["pids"] >= 2
+    # The last may be of a box that is ending.
+    assert max(sample["mem"] for sample in samples) > 0
+    assert max(sample["pids"] for sample in samples) >= 2
 
 
 def test_the_working_directory_is_removed_and_that_is_recorded(cupel, done):

@@ -71,6 +71,10 @@ class Pipeline:
         assert last in self.said.splitlines()
 
 
+    def log(self, step, shard):
+        return (self.out(step, shard).parents[1] / "stdout.log").read_text(encoding="utf-8")
+
+
 def is_png(path):
     data = path.read_bytes()
     return data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 10000
@@ -147,3 +151,27 @@ def test_handwritten_digits(fresh):
     assert (history["hidden"], len(history["epochs"])) == (16, 10)
     worse = json.loads((line.out("evaluate") / "result.json").read_text(encoding="utf-8"))
     assert worse["hidden"] == 16 and worse["accuracy"] < told["accuracy"]
+
+
+def test_training_that_is_killed_goes_on_where_it_was(fresh):
+    """To the same end as one that nobody disturbed; what had finished before is not run again."""
+    need(*PYTHON)
+    line = Pipeline(fresh, "machine_learning")
+    words = ("--param", "hidden=[16]", "--param", "epochs=120")
+
+    def is_learning():
+        return any("epoch 3:" in log.read_text(encoding="utf-8") for log in fresh.home.glob("runs/*-train-*/stdout.log"))
+
+    with fresh.popen(fresh.binary, "run", *words, line.file, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        assert lib.wait_until(lambda: is_learning() or process.poll() is not None)
+        process.kill()
+    assert process.returncode < 0, "it had ended before it could be killed"
+    assert lib.wait_until(lambda: not fresh.groups())
+    line.run(*words)
+    assert line.labels("reused") == ["split"] and "train[16]" in line.labels("ok")
+    done = int(re.match(r"(\d+) epochs were done before", line.log("train", "16"))[1])
+    assert 3 <= done < 120 and f"epoch {done + 1}:" in line.log("train", "16") and f"epoch {done}:" not in line.log("train", "16")
+    history = (line.out("train", "16") / "history.json").read_bytes()
+    line.run(*words, "--force", "train")
+    assert line.log("train", "16").startswith("0 epochs were done before")
+    assert (line.out("train", "16") / "history.json").read_bytes() == history

@@ -48,6 +48,7 @@ def main():
                         "validation_loss": log_loss(valid["y"], model.predict_proba(valid["x"])),
                         "validation_accuracy": model.score(valid["x"], valid["y"])})
         save(place, (model, history))
+        print(f"epoch {len(history)}: loss {history[-1]['validation_loss']:.4f}")
     with open("out/model.pkl", "wb") as file:
         pickle.dump(model, file)
     with open("out/history.json", "w", encoding="utf-8") as file:

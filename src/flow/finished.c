@@ -11,6 +11,7 @@
 #include "collect/fetch.h"
 #include "collect/keyed.h"
 #include "collect/outputs.h"
+#include "flow/finished_parts.h"
 #include "flow/key.h"
 
 #define RECORD_MAX ((size_t)64 << 20)
@@ -180,7 +181,7 @@ void finished_reader_close(struct finished_reader *r)
 	contents_end(&r->contents);
 }
 
-static int by_path(const void *a, const void *b)
+int finished_by_path(const void *a, const void *b)
 {
 	const struct finished_output *left = a, *right = b;
 	return strcmp(left->path, right->path);
@@ -219,76 +220,7 @@ static bool take_entry(const json_t *entry, struct finished *ret)
 			return false;
 		ret->n_outputs++;
 	}
-	qsort(ret->outputs, ret->n_outputs, sizeof *ret->outputs, by_path);
-	return true;
-}
-
-/* A look through the outputs of a run. */
-struct look {
-	struct contents_reader *contents;
-	const struct finished *f;
-	bool *seen; /* owned; of each output */
-	struct str *why;
-};
-
-static bool complain(struct look *l, const char *path, const char *what)
-{
-	str_addf(l->why, "output %s %s", path, what);
-	return false;
-}
-
-static bool is_file(struct look *l, int dir_fd, const char *name, const char *path)
-{
-	struct finished_output wanted = { .path = (char *)path };
-	char hex[HASH_HEX];
-	struct stat st = { 0 };
-	const struct finished_output *o =
-		bsearch(&wanted, l->f->outputs, l->f->n_outputs, sizeof wanted, by_path);
-	if (!o)
-		return complain(l, path, "was not there when the run ended");
-	int r = contents_file(l->contents, dir_fd, name, &st, hex);
-	if (r < 0)
-		return complain(l, path, r == -EINVAL ? "is no file" : "can't be read");
-	if ((uint64_t)st.st_size != o->size || !str_eq(hex, o->sha256))
-		return complain(l, path, "is damaged");
-	l->seen[o - l->f->outputs] = true;
-	return true;
-}
-
-/* Takes the descriptor. No link is followed, and nothing is there that is not known: it would be shown with the rest. */
-static bool is_tree(struct look *l, int fd, const char *below, int depth)
-{
-	CLEANUP_DIR DIR *dir = fd < 0 || depth > OUTPUT_DEPTH_MAX ? NULL : fdopendir(fd);
-	bool good = dir != NULL;
-	if (!dir) {
-		str_addf(l->why, "its directory outputs/%s can't be read", below);
-		cleanup_fd(&fd);
-	}
-	for (const struct dirent *d; good && (d = readdir(dir));) {
-		if (str_eq(d->d_name, ".") || str_eq(d->d_name, ".."))
-			continue;
-		CLEANUP_FREE char *path = xasprintf("%s%s%s", below, *below ? "/" : "", d->d_name);
-		int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-		int below_fd = d->d_type == DT_REG ? -ENOTDIR
-						   : openat(dirfd(dir), d->d_name, flags);
-		good = below_fd >= 0 ? is_tree(l, below_fd, path, depth + 1)
-				     : is_file(l, dirfd(dir), d->d_name, path);
-	}
-	return good;
-}
-
-static bool has_outputs(struct finished_reader *r, const struct finished *f, struct str *why)
-{
-	CLEANUP_FREE bool *seen = xcalloc(f->n_outputs + 1, sizeof *seen);
-	CLEANUP_FREE char *path = xasprintf("runs/%s/outputs", f->run);
-	struct look l = { .contents = &r->contents, .f = f, .seen = seen, .why = why };
-	int fd = openat(r->home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	/* Without outputs no directory was made. */
-	if (!(fd < 0 && errno == ENOENT && !f->n_outputs) && !is_tree(&l, fd, "", 0))
-		return false;
-	for (size_t i = 0; i < f->n_outputs; i++)
-		if (!seen[i])
-			return complain(&l, f->outputs[i].path, "is gone");
+	qsort(ret->outputs, ret->n_outputs, sizeof *ret->outputs, finished_by_path);
 	return true;
 }
 
@@ -305,7 +237,7 @@ static bool is_sound(struct finished_reader *r, const json_t *entry, struct fini
 		str_addf(why, "run %s was removed", ret->run);
 		return false;
 	}
-	return has_outputs(r, ret, why);
+	return finished_has_outputs(r, ret, why);
 }
 
 int finished_find(struct finished_reader *r, const char *key, struct finished *ret, char *ret_why,

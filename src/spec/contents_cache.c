@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-#define SLOTS  65536 /* 8 MiB, of which only those are there that were written */
-#define BUCKET 4     /* slots that a file may be in: as many must meet before one has to go */
+#define SLOTS  262144 /* 32 MiB, of which only those are there that were written */
+#define BUCKET 4      /* slots that a file may be in: as many must meet before one has to go */
 
 struct slot {
 	char check[16]; /* over all that follows: a torn slot is no slot */

@@ -15,6 +15,7 @@ struct reader {
 	json_t *top;           /* owned; parameters of the file with the caller's over them */
 	json_t *said;          /* owned; the caller's */
 	json_t *used;          /* owned; names of the caller's that mean something */
+	size_t n_shards;       /* of all steps so far */
 };
 
 static void reader_release(struct reader *r)
@@ -88,6 +89,15 @@ static int read_cache(const struct document *d, const struct node *n, bool *ret,
 	return 0;
 }
 
+/* Counted as they come, not once all of them are there. */
+static int count_shards(struct reader *r, size_t n, struct err *err)
+{
+	r->n_shards += n;
+	return r->n_shards > FLOW_TASKS_MAX
+		       ? node_error(r->d, r->steps, err, "more than %d runs in all", FLOW_TASKS_MAX)
+		       : 0;
+}
+
 /* What a step says once for all of its shards. */
 static int read_step(struct reader *r, size_t i, struct err *err)
 {
@@ -114,7 +124,7 @@ static int read_step(struct reader *r, size_t i, struct err *err)
 		if (e >= 0 && r->shards[i].of)
 			e = step_named(r->d, r->shards[i].of, r->f, &s->of, err);
 	}
-	return e;
+	return e < 0 ? e : count_shards(r, s->scattered ? r->shards[i].n : 1, err);
 }
 
 /* The shards of another step, under a name of one's own. */
@@ -152,6 +162,9 @@ static int follow_shards(struct reader *r, struct err *err)
 				return node_error(r->d, r->shards[i].of, err,
 						  "the step %s has no shards of its own",
 						  f->steps[of].name);
+			int e = count_shards(r, r->shards[of].n, err);
+			if (e < 0)
+				return e;
 			if (r->shards[of].n)
 				take_shards(r, i, of);
 			else
@@ -265,9 +278,6 @@ static int read_tasks(struct reader *r, struct err *err)
 	size_t total = 0;
 	for (size_t i = 0; i < f->n_steps; i++)
 		total += f->steps[i].scattered ? r->shards[i].n : 1;
-	if (total > FLOW_TASKS_MAX)
-		return node_error(r->d, r->steps, err, "%zu runs in all; at most %d are allowed",
-				  total, FLOW_TASKS_MAX);
 	f->tasks = xcalloc(total, sizeof *f->tasks);
 	for (size_t i = 0; i < f->n_steps; i++) {
 		struct flow_step *s = &f->steps[i];

@@ -95,7 +95,7 @@ static int mark_text(const struct document *d, const struct node *n, const struc
 			m->name);
 	const char *from = m->part[0] ? path_base(text) : text;
 	if (str_eq(m->part, "stem")) {
-		const char *dot = strchr(from + 1, '.');
+		const char *dot = from[0] ? strchr(from + 1, '.') : NULL;
 		str_add_n(to, from, dot ? (size_t)(dot - from) : strlen(from));
 		return 0;
 	}

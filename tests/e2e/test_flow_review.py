@@ -49,7 +49,8 @@ steps:
     return rooted.caller.home / "pipelines" / result["id"]
 
 
-@pytest.mark.parametrize("left", [b"", b'{"step": "good", "ev', b"\0\xff" * 3000])
+@pytest.mark.parametrize("left", [b"", b'{"step": "good", "ev', b"\0\xff" * 3000],
+                         ids=["empty", "torn", "garbage"])
 def test_resume_without_its_log(rooted, left):
     """A power cut may take what was written last; what ran is there all the same."""
     record = picky(rooted)
@@ -75,12 +76,14 @@ def test_killed_while_resuming(rooted):
     assert (record / "result.json").exists()
     with rooted.caller.popen(rooted.caller.binary, "resume", "-q", record.name, cwd=rooted.dir,
                              stderr=subprocess.DEVNULL) as process:
-        run = rooted.caller.home / "runs" / f"{record.name}-picky-2"
-        assert lib.wait_until(lambda: (run / "analysis.json").exists())
-        process.send_signal(signal.SIGSTOP)
-        assert not (record / "result.json").exists(), "it is not over while it goes on"
-        assert lib.wait_until(lambda: (run / "verdict.json").exists())
-        process.kill()
+        try:
+            run = rooted.caller.home / "runs" / f"{record.name}-picky-2"
+            assert lib.wait_until(lambda: (run / "analysis.json").exists())
+            process.send_signal(signal.SIGSTOP)
+            assert lib.wait_until(lambda: (run / "verdict.json").exists())
+            assert not (record / "result.json").exists(), "it is not over while it goes on"
+        finally:
+            process.kill()
     assert json.loads((run / "verdict.json").read_text())["cause"] == "ok"
     assert rooted.states() == {"good": "reused", "picky": "reused"}
 

@@ -184,3 +184,12 @@ def test_a_result_that_is_not_to_be_reused_is_never(rooted):
     assert [rooted.states() for _ in range(2)] == [{"a": "ok"}] * 2
     rooted.write(text % "on")
     assert [rooted.states() for _ in range(2)] == [{"a": "ok"}, {"a": "reused"}]
+
+
+def test_texts_of_many_shards_are_bounded(rooted):
+    err = rooted.refused("steps:\n  a: {scatter: {x: {range: [1, 9999]}}, command: 'echo {{x}} "
+                         + "y" * 100000 + "'}\n")
+    assert err.startswith("p.yaml:2:3: ") and "256 MiB" in err
+    assert rooted.call("plan", rooted.write("steps:\n  a: {scatter: {x: {range: [1, 99]}}, "
+                                            "command: 'echo {{x}} " + "y" * 100000 + "'}\n",
+                                            "few.yaml"))[0] == 0

@@ -97,25 +97,26 @@ static int plan_it(const struct run_args *args, const struct flow_request *q, st
 	return 0;
 }
 
-static int run_it(const struct run_args *args, struct flow_request *q, int *ret_status,
+static int run_it(const struct run_args *args, const struct flow_request *asked, int *ret_status,
 		  struct err *err)
 {
+	struct flow_request q = *asked;
 	CLEANUP_FLOW_END struct flow_end end = { 0 };
 	struct flow_progress progress = { .is_live = status_wanted(),
 					  .is_quiet = args->quiet || args->json,
-					  .flow = q->flow };
+					  .flow = q.flow };
 	struct flow_viewer viewer = { .data = &progress,
 				      .news = flow_progress_news,
 				      .tally = progress.is_live ? flow_progress_tally : NULL };
-	q->viewer = &viewer;
-	int r = flow_run(q, &end, err);
+	q.viewer = &viewer;
+	int r = flow_run(&q, &end, err);
 	if (r >= 0) {
-		flow_print_end(&progress, q->config, &end);
+		flow_print_end(&progress, q.config, &end);
 		if (args->json)
 			json_print(end.result);
 		*ret_status = end.exit_status;
 	}
-	run_deliver(q->config, crate_write);
+	run_deliver(q.config, crate_write);
 	return r;
 }
 

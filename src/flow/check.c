@@ -123,11 +123,12 @@ int flow_check(const struct config *config, struct flow *f, struct err *err)
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < f->n_steps; i++) {
 		struct flow_step *s = &f->steps[i];
-		for (size_t t = s->first; r >= 0 && t < s->first + s->n_tasks; t++)
+		for (size_t t = s->first; r >= 0 && t < s->first + s->n_tasks; t++) {
 			r = check_files(f, &f->tasks[t], err);
+			if (r >= 0)
+				r = check_names(f, &f->tasks[t], err);
+		}
 		const struct flow_task *first = &f->tasks[s->first];
-		if (r >= 0)
-			r = check_names(f, first, err);
 		if (r >= 0)
 			r = check_words(config, f, first, &first->analysis.command, err);
 		if (r >= 0)

@@ -15,8 +15,7 @@
 #include "base/path.h"
 #include "flow/engine_parts.h"
 
-#define TICK_MS     250
-#define RUNNING_MAX 256
+#define TICK_MS 250
 
 const char *const flow_state_names[FLOW_STATE_COUNT_] = {
 	[FLOW_WAITING] = "waiting", [FLOW_READY] = "ready",
@@ -128,6 +127,7 @@ void engine_release(struct engine *e)
 {
 	for (size_t i = 0; e->flow && i < e->flow->n_tasks; i++) {
 		free(e->tasks[i].reason);
+		free(e->tasks[i].lost);
 		strv_release(&e->tasks[i].attempts);
 		running_release(&e->tasks[i].run);
 		strv_release(&e->made[i].outputs);
@@ -146,49 +146,6 @@ void engine_release(struct engine *e)
 	cleanup_fd(&e->signal_fd);
 }
 
-/* Limits of all that run together stay within what the host gives all runs; a task that is alone is always let in. */
-static bool fits(const struct engine *e, size_t task)
-{
-	static const enum limit_id shared[] = { LIMIT_MEMORY, LIMIT_PIDS };
-	const uint64_t *wanted = e->tasks[task].limits;
-	unsigned jobs = e->q->jobs ? e->q->jobs : e->n_cpus;
-	if (e->n_running == 0)
-		return true;
-	if (e->n_running >= jobs || e->n_running >= RUNNING_MAX)
-		return false;
-	for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
-		uint64_t cap = e->config->aggregate.at[shared[i]].value;
-		uint64_t sum = wanted[shared[i]];
-		for (size_t k = 0; k < e->n_running; k++)
-			sum += e->tasks[e->running[k]].limits[shared[i]];
-		if (cap && sum > cap)
-			return false;
-	}
-	uint64_t cpus = wanted[LIMIT_CPUS];
-	for (size_t k = 0; k < e->n_running; k++)
-		cpus += e->tasks[e->running[k]].limits[LIMIT_CPUS];
-	return e->q->jobs || cpus <= e->n_cpus * 1000;
-}
-
-static int advance(struct engine *e, struct err *err)
-{
-	while (e->ready.first < e->ready.n && !e->stopping)
-		engine_look(e, e->ready.v[e->ready.first++]);
-	int r = 0;
-	while (r >= 0 && e->queued.first < e->queued.n && !e->stopping &&
-	       fits(e, e->queued.v[e->queued.first])) {
-		size_t task = e->queued.v[e->queued.first++];
-		r = engine_start(e, task, err);
-	}
-	if (e->queued.first > e->flow->n_tasks) { /* room for attempts that come again */
-		e->queued.n -= e->queued.first;
-		memmove(e->queued.v, e->queued.v + e->queued.first,
-			e->queued.n * sizeof *e->queued.v);
-		e->queued.first = 0;
-	}
-	return r;
-}
-
 static void show(struct engine *e)
 {
 	struct flow_tally tally = { .total = e->flow->n_tasks,
@@ -203,7 +160,7 @@ static void show(struct engine *e)
 		e->q->viewer->tally(e->q->viewer->data, &tally);
 }
 
-static void on_signal(struct engine *e)
+void engine_hear_signals(struct engine *e)
 {
 	struct signalfd_siginfo info;
 	while (read(e->signal_fd, &info, sizeof info) == sizeof info) {
@@ -236,11 +193,11 @@ static int wait_for_news(struct engine *e, struct err *err)
 		fds[i] = (struct pollfd){ .fd = e->tasks[e->running[i]].run.fd, .events = POLLIN };
 	fds[n] = (struct pollfd){ .fd = e->signal_fd, .events = POLLIN };
 	show(e);
-	if (poll(fds, n + 1, e->q->viewer && e->q->viewer->tally ? TICK_MS : -1) < 0 &&
-	    errno != EINTR)
+	int tick = e->q->viewer && e->q->viewer->tally ? TICK_MS : -1;
+	if (poll(fds, n + 1, engine_may_look(e) ? 0 : tick) < 0 && errno != EINTR)
 		return err_errno(err, "wait for the runs");
 	if (fds[n].revents)
-		on_signal(e);
+		engine_hear_signals(e);
 	int r = 0;
 	for (size_t i = n; r >= 0 && i > 0;
 	     i--) /* from the end: what ended is replaced by the last */
@@ -249,22 +206,17 @@ static int wait_for_news(struct engine *e, struct err *err)
 	return r;
 }
 
-/* What was asked to end us while nothing ran. */
-static void look_for_signals(struct engine *e)
-{
-	if (e->n_running == 0)
-		on_signal(e);
-}
-
 static int work(struct engine *e, struct err *err)
 {
-	int r = advance(e, err);
-	while (r >= 0 && (e->n_running > 0 || (!e->stopping && e->queued.first < e->queued.n))) {
+	int r = engine_advance(e, err);
+	while (r >= 0 && e->n_running > 0) { /* nothing fits nowhere: what is alone is let in */
 		r = wait_for_news(e, err);
 		if (r >= 0)
-			r = advance(e, err);
+			r = engine_advance(e, err);
 	}
-	look_for_signals(e);
+	for (size_t i = 0; r < 0 && i < e->n_running;
+	     i++) /* all at once, before each is waited for */
+		run_cancel(&e->tasks[e->running[i]].run, SIGTERM);
 	for (size_t t = 0; r >= 0 && t < e->flow->n_tasks; t++)
 		if (e->tasks[t].state <= FLOW_QUEUED)
 			engine_skip(e, t,

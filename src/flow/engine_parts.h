@@ -9,12 +9,17 @@
 #include "flow/record.h"
 #include "run/run.h"
 
+#define RUNNING_MAX 256 /* at once */
+
 struct task_state {
 	enum flow_state state;
 	size_t waiting; /* for so many of the step's needs */
 	unsigned attempt;
 	unsigned tried[CAUSE_COUNT_]; /* again, for this cause */
+	bool had_twin;                /* one of the same key ran while it waited */
 	char *reason;                 /* owned or NULL; why it is run */
+	char *lost;    /* owned or NULL; why its result can't be used, once that was found out */
+	bool is_found; /* its result is there and whole, and in `made`: looked at ahead */
 	char key[HASH_HEX];
 	enum cause cause;
 	char cause_name[32];
@@ -46,6 +51,7 @@ struct engine {
 	struct queue ready, queued;
 	size_t *running; /* owned; tasks */
 	size_t n_running;
+	size_t streak; /* tasks looked at one after the other whose results were there */
 	size_t counts[FLOW_STATE_COUNT_];
 	bool stopping; /* nothing new is started */
 	bool cancelled;
@@ -64,10 +70,31 @@ void engine_passed(struct engine *e, size_t task);
 /* task.c: one task. */
 /* Its key, and whether it was finished before: FLOW_REUSED or FLOW_QUEUED from here on; FLOW_FAILED if its inputs can't be had. */
 void engine_look(struct engine *e, size_t task);
+/* Its result may be one that is there already. */
+bool engine_may_reuse(const struct engine *e, const struct flow_step *s);
+/* True if a result of its key has come to be meanwhile, and is used. */
+bool engine_reuse(struct engine *e, size_t task);
 /* -errno only where nothing can be recorded any more. */
 int engine_start(struct engine *e, size_t task, struct err *err);
 int engine_ended(struct engine *e, size_t task, struct err *err);
 void engine_skip(struct engine *e, size_t task, const char *why);
+
+/* attempt.c: its next run. */
+void engine_prepare(struct engine *e, size_t task);
+/* It did not succeed: is it to be run again? The limit that it reached has grown then. */
+bool engine_wants_again(struct engine *e, size_t task);
+
+/* admit.c: starts what fits, looks at what is ready; returns when there is nothing to do but wait. */
+int engine_advance(struct engine *e, struct err *err);
+/* Something is left to be looked at. */
+bool engine_may_look(const struct engine *e);
+/* Takes signals without waiting: nothing new is started after one. */
+void engine_hear_signals(struct engine *e);
+
+/* ahead.c: many ready tasks at once, on all cpus, where results were found again and again: what is found is noted. Only while nothing runs: the
+ * threads are gone when it returns. */
+void engine_look_ahead(struct engine *e);
+void engine_take_outputs(struct flow_made *made, const struct finished *f);
 
 /* What both running and foreseeing need; releases what it made on failure too. */
 int engine_open(struct engine *e, const struct flow_request *q, const char *previous,

@@ -1,8 +1,9 @@
 /* The value that a pipeline is. */
-#include "flow/flow.h"
+#include "flow/parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static void step_release(struct flow_step *s)
 {
@@ -24,6 +25,43 @@ static void task_release(struct flow_task *t)
 		free(t->sources[i].origin);
 	}
 	free(t->sources);
+}
+
+static size_t length_of(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+static size_t strv_bytes(const struct strv *list)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < list->n; i++)
+		n += length_of(list->v[i]);
+	return n;
+}
+
+static size_t pairs_bytes(const struct pairs *pairs)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < pairs->n; i++)
+		n += length_of(pairs->v[i].key) + length_of(pairs->v[i].value);
+	return n;
+}
+
+size_t flow_task_bytes(const struct flow_task *t)
+{
+	const struct analysis *a = &t->analysis;
+	size_t n = strv_bytes(&a->command) + strv_bytes(&a->args) + strv_bytes(&a->code) +
+		   strv_bytes(&a->allow_missing) + pairs_bytes(&a->env) + pairs_bytes(&a->labels) +
+		   length_of(a->parameters) + length_of(a->quest);
+	for (size_t i = 0; i < a->n_inputs; i++)
+		n += sizeof *a->inputs + length_of(a->inputs[i].path) +
+		     length_of(a->inputs[i].name);
+	for (size_t i = 0; i < a->n_outputs; i++)
+		n += sizeof *a->outputs + length_of(a->outputs[i].pattern);
+	for (size_t i = 0; i < t->n_sources; i++)
+		n += sizeof *t->sources + length_of(t->sources[i].path);
+	return n;
 }
 
 void flow_release(struct flow *f)

@@ -15,7 +15,8 @@
 #ifndef FLOW_TASKS_MAX /* fewer where each of many thousand inputs is to take no time */
 #define FLOW_TASKS_MAX 50000
 #endif
-#define FLOW_NAME_MAX 32 /* of a step: part of run ids */
+#define FLOW_TEXTS_MAX ((size_t)256 << 20) /* of all tasks together */
+#define FLOW_NAME_MAX  32                  /* of a step: part of run ids */
 
 /* An input that another step makes. */
 struct flow_source {

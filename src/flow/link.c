@@ -97,3 +97,13 @@ int flow_link(const struct flow *f, const char *home, const struct flow_made *ma
 	}
 	return r;
 }
+
+void flow_unlink(struct flow_task *t)
+{
+	struct analysis *a = &t->analysis;
+	drop_links(a);
+	pairs_release(&a->key.parts);
+	a->key = (struct analysis_key){ 0 };
+	free(a->code_contents);
+	a->code_contents = NULL;
+}

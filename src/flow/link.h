@@ -13,3 +13,5 @@ struct flow_made {
 /* Adds them to the task's inputs, in place of those of an earlier attempt. `made` is one a task; `home` is real. */
 int flow_link(const struct flow *f, const char *home, const struct flow_made *made,
 	      struct flow_task *t, struct err *err);
+/* A task that is over needs none of it any more: its inputs, and what its key was made of. Many that gather much would be much. */
+void flow_unlink(struct flow_task *t);

@@ -37,6 +37,7 @@ int scatter_read(const struct document *d, const struct node *n, const char *bas
 /* The keys of a step that only pipelines have. */
 int step_read_retries(const struct document *d, const struct node *map,
 		      struct flow_retry ret[CAUSE_COUNT_], struct err *err);
+int step_read_cache(const struct document *d, const struct node *n, bool *ret, struct err *err);
 
 /* Inputs of other steps, from the inputs of a task as they are with its values. */
 int sources_read(const struct document *d, const struct node *inputs, const struct flow *f,
@@ -46,3 +47,5 @@ int step_named(const struct document *d, const struct node *n, const struct flow
 	       struct err *err);
 /* Once all steps are read: what each needs, cycles, outputs that no step declares. */
 int graph_link(const struct document *d, const struct node *steps, struct flow *f, struct err *err);
+/* About what its texts take: each shard has its own. */
+size_t flow_task_bytes(const struct flow_task *t);

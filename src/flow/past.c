@@ -154,7 +154,8 @@ static bool take_end(void *data, json_t *line)
 	struct recovery *r = data;
 	const char *event = json_string_value(json_object_get(line, "event"));
 	const char *run = json_string_value(json_object_get(line, "run"));
-	if (str_eq(event, "started") && run && json_object_get(line, "key"))
+	if (str_eq(event, "started") && run && json_object_get(line, "key") &&
+	    !json_is_false(json_object_get(line, "cache")))
 		json_object_set(r->open, run, json_object_get(line, "key"));
 	else if (str_eq(event, "ended") && run)
 		json_object_del(r->open, run);

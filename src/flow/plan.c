@@ -30,7 +30,7 @@ int flow_foresee(const struct flow_request *q, struct flow_foresight **ret, stru
 	if (r < 0)
 		return r;
 	while (e.ready.first < e.ready.n)
-		engine_look(&e, e.ready.v[e.ready.first++]);
+		engine_look_ahead(&e), engine_look(&e, e.ready.v[e.ready.first++]);
 	struct flow_foresight *all = xcalloc(q->flow->n_tasks, sizeof *all);
 	for (size_t t = 0; t < q->flow->n_tasks; t++) {
 		const struct task_state *s = &e.tasks[t];

@@ -7,6 +7,9 @@
 #include "spec/parameters.h"
 #include "spec/show.h"
 
+#define TOO_LONG                                                                                   \
+	"the texts of all runs come to more than 256 MiB; put what is long into a file of code"
+
 struct reader {
 	const struct document *d;
 	const struct node *steps;
@@ -15,6 +18,8 @@ struct reader {
 	json_t *top;           /* owned; parameters of the file with the caller's over them */
 	json_t *said;          /* owned; the caller's */
 	json_t *used;          /* owned; names of the caller's that mean something */
+	size_t n_shards;       /* of all steps so far */
+	size_t n_bytes;        /* of all tasks so far */
 };
 
 static void reader_release(struct reader *r)
@@ -78,14 +83,13 @@ static int name_steps(struct reader *r, struct err *err)
 	return 0;
 }
 
-static int read_cache(const struct document *d, const struct node *n, bool *ret, struct err *err)
+/* Counted as they come, not once all of them are there. */
+static int count_shards(struct reader *r, size_t n, struct err *err)
 {
-	static const char *const words[] = { "off", "on" };
-	int word = node_word(d, n, words, 2, err);
-	if (word < 0)
-		return word;
-	*ret = word == 1;
-	return 0;
+	r->n_shards += n;
+	return r->n_shards > FLOW_TASKS_MAX
+		       ? node_error(r->d, r->steps, err, "more than %d runs in all", FLOW_TASKS_MAX)
+		       : 0;
 }
 
 /* What a step says once for all of its shards. */
@@ -98,12 +102,12 @@ static int read_step(struct reader *r, size_t i, struct err *err)
 	const struct node *given = map_get(map, "parameters");
 	int e = summary ? node_string(r->d, summary, &s->summary, err) : 0;
 	if (e >= 0 && cache)
-		e = read_cache(r->d, cache, &s->cache, err);
+		e = step_read_cache(r->d, cache, &s->cache, err);
 	if (e >= 0 && retries)
 		e = step_read_retries(r->d, retries, s->retries, err);
 	if (e >= 0 && given && given->kind == NODE_LIST)
 		e = node_strings(r->d, given, ANALYSIS_ENV_MAX, &s->given, err);
-	for (size_t k = 0; e >= 0 && k < s->given.n; k++)
+	for (size_t k = 0; e >= 0 && given && k < s->given.n; k++)
 		if (!json_object_get(r->top, s->given.v[k]))
 			e = node_error(r->d, given->values[k], err,
 				       "there is no parameter '%.60s' at the top of the file",
@@ -114,7 +118,7 @@ static int read_step(struct reader *r, size_t i, struct err *err)
 		if (e >= 0 && r->shards[i].of)
 			e = step_named(r->d, r->shards[i].of, r->f, &s->of, err);
 	}
-	return e;
+	return e < 0 ? e : count_shards(r, s->scattered ? r->shards[i].n : 1, err);
 }
 
 /* The shards of another step, under a name of one's own. */
@@ -152,6 +156,9 @@ static int follow_shards(struct reader *r, struct err *err)
 				return node_error(r->d, r->shards[i].of, err,
 						  "the step %s has no shards of its own",
 						  f->steps[of].name);
+			int e = count_shards(r, r->shards[of].n, err);
+			if (e < 0)
+				return e;
 			if (r->shards[of].n)
 				take_shards(r, i, of);
 			else
@@ -247,7 +254,9 @@ static int read_task(struct reader *r, size_t step, const struct shard *shard, c
 	lay_under(&task->analysis, &r->f->defaults);
 	give_parameters(r, s, shard, &task->analysis);
 	task->analysis.name = xstrdup(task->label);
-	return 0;
+	r->n_bytes += flow_task_bytes(task);
+	return r->n_bytes > FLOW_TEXTS_MAX ? node_error(r->d, r->steps->keys[step], err, TOO_LONG)
+					   : 0;
 }
 
 static int own_parameters(struct reader *r, size_t step, json_t **ret, struct err *err)
@@ -265,9 +274,6 @@ static int read_tasks(struct reader *r, struct err *err)
 	size_t total = 0;
 	for (size_t i = 0; i < f->n_steps; i++)
 		total += f->steps[i].scattered ? r->shards[i].n : 1;
-	if (total > FLOW_TASKS_MAX)
-		return node_error(r->d, r->steps, err, "%zu runs in all; at most %d are allowed",
-				  total, FLOW_TASKS_MAX);
 	f->tasks = xcalloc(total, sizeof *f->tasks);
 	for (size_t i = 0; i < f->n_steps; i++) {
 		struct flow_step *s = &f->steps[i];
@@ -315,6 +321,8 @@ static int read_all(struct reader *r, struct err *err)
 	free(f->defaults.parameters);
 	f->defaults.parameters = json_object_size(r->top) ? parameters_text(r->top) : NULL;
 	e = name_steps(r, err);
+	if (e < 0 || !r->shards)
+		return e;
 	for (size_t i = 0; e >= 0 && i < f->n_steps; i++)
 		e = read_step(r, i, err);
 	if (e >= 0)

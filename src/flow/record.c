@@ -15,6 +15,8 @@
 #include "spec/spec_json.h"
 
 #define FILES       ".files"
+#define PIPELINE    "pipeline.json"
+#define RESULT      "result.json"
 #define RECORD_MAX  ((size_t)256 << 20)
 #define PENDING_MAX (1 << 20)
 
@@ -162,6 +164,18 @@ static void keep_file(const struct flow *f, const struct flow_record *r)
 		(void)fs_write_new(r->dir_fd, "pipeline.yaml", text, length, 0600, NULL);
 }
 
+static bool has_file(const struct flow_record *r, const char *name)
+{
+	return faccessat(r->dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int exists(const struct flow_record *r, struct err *err)
+{
+	return err_set(err, ERR_CALLER, EEXIST,
+		       "there is a pipeline '%s' already; `cupel resume %s` goes on with it", r->id,
+		       r->id);
+}
+
 static int fill_record(int all_fd, const struct flow *f, struct flow_record *r, struct err *err)
 {
 	char name[sizeof FILES + HASH_HEX];
@@ -169,10 +183,12 @@ static int fill_record(int all_fd, const struct flow *f, struct flow_record *r, 
 	CLEANUP_FD int files_fd =
 		fs_open_beneath(all_fd, FILES, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	int e = take_lock(r, err);
+	if (e >= 0 && has_file(r, PIPELINE))
+		e = exists(r, err);
 	if (e >= 0)
 		e = open_log(r, err);
 	if (e >= 0)
-		e = json_write_file(r->dir_fd, "pipeline.json", asked, err);
+		e = json_write_file(r->dir_fd, PIPELINE, asked, err);
 	if (e >= 0)
 		keep_file(f, r);
 	file_key(f, name);
@@ -198,19 +214,16 @@ int flow_record_new(const struct config *c, const struct flow *f, struct flow_re
 	int e = id_check(r.id, err);
 	if (e < 0)
 		return e;
-	if (mkdirat(all_fd, r.id, 0700) < 0) {
-		if (errno == EEXIST)
-			return err_set(
-				err, ERR_CALLER, EEXIST,
-				"there is a pipeline '%s' already; `cupel resume %s` goes on with it",
-				r.id, r.id);
+	if (mkdirat(all_fd, r.id, 0700) < 0 && errno != EEXIST)
 		return err_errno(err, "make the record of the pipeline '%s'", r.id);
-	}
 	FAULT_PHASE("flow-directory");
 	r.dir_fd = fs_open_beneath(all_fd, r.id, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	if (r.dir_fd < 0)
 		return err_set(err, ERR_HOST, -r.dir_fd, "open the record of the pipeline '%s': %s",
 			       r.id, strerrordesc_np(-r.dir_fd));
+	if (has_file(&r,
+		     PIPELINE)) /* without it, it was killed before it began: it may have its id */
+		return exists(&r, err);
 	read_last(all_fd, f, r.previous);
 	e = fill_record(all_fd, f, &r, err);
 	if (e < 0)
@@ -232,6 +245,9 @@ int flow_record_resume(const struct config *c, const char *id, struct flow_recor
 	int e = take_lock(&r, err);
 	if (e >= 0)
 		e = open_log(&r, err);
+	/* It is not over any more: who comes after us, should we be killed, is to look for what we left. */
+	if (e >= 0 && unlinkat(r.dir_fd, RESULT, 0) < 0 && errno != ENOENT)
+		e = err_errno(err, "remove the result of the pipeline '%s'", id);
 	if (e < 0)
 		return e;
 	str_add(&r.pending, "\n"); /* a line that was cut ends here */
@@ -274,7 +290,7 @@ int flow_record_end(struct flow_record *r, const json_t *result, struct err *err
 	int e = flow_record_flush(r, err);
 	if (!text)
 		abort();
-	return e < 0 ? e : fs_write_atomic(r->dir_fd, "result.json", text, strlen(text), 0600, err);
+	return e < 0 ? e : fs_write_atomic(r->dir_fd, RESULT, text, strlen(text), 0600, err);
 }
 
 bool flow_record_exists(const struct config *c, const char *id)

@@ -131,6 +131,16 @@ int step_read_retries(const struct document *d, const struct node *map,
 	return 0;
 }
 
+int step_read_cache(const struct document *d, const struct node *n, bool *ret, struct err *err)
+{
+	static const char *const words[] = { "off", "on" };
+	int word = node_word(d, n, words, 2, err);
+	if (word < 0)
+		return word;
+	*ret = word == 1;
+	return 0;
+}
+
 int flow_retry_limit(enum cause cause)
 {
 	for (size_t i = 0; i < RETRIED; i++)

@@ -8,7 +8,6 @@
 #include "flow/engine_parts.h"
 
 #define VERDICT_MAX (1 << 20)
-#define SAVED_MAX   1000 /* so often a task may save what it has and ask to be run again */
 
 static json_t *line_of(const struct engine *e, size_t task, const char *event)
 {
@@ -44,9 +43,10 @@ static void fail_unstarted(struct engine *e, size_t task, const struct err *why)
 	flow_record_add(&e->record, line);
 	engine_set(e, task, FLOW_FAILED);
 	engine_tell(e, &news);
+	flow_unlink(&e->flow->tasks[task]);
 }
 
-static void take_outputs(struct flow_made *made, const struct finished *f)
+void engine_take_outputs(struct flow_made *made, const struct finished *f)
 {
 	(void)snprintf(made->run, sizeof made->run, "%s", f->run);
 	strv_release(&made->outputs);
@@ -59,6 +59,11 @@ static bool is_forced(const struct engine *e, const struct flow_step *s)
 	return e->q->force && strv_has(e->q->force, s->name);
 }
 
+bool engine_may_reuse(const struct engine *e, const struct flow_step *s)
+{
+	return s->cache && !is_forced(e, s);
+}
+
 /* True if a result of its key is there, and whole. */
 static bool find_finished(struct engine *e, size_t task)
 {
@@ -68,13 +73,13 @@ static bool find_finished(struct engine *e, size_t task)
 	char lost[200] = "", run[ID_MAX + 1];
 	int r = finished_find(&e->finished, s->key, &found, lost, sizeof lost, &err);
 	if (r > 0) {
-		take_outputs(&e->made[task], &found);
+		engine_take_outputs(&e->made[task], &found);
 		return true;
 	}
 	if (r < 0)
 		set_reason(s, xasprintf("what is known of it can't be read: %s", err.text));
-	else if (lost[0])
-		set_reason(s, xasprintf("its result can't be used: %s", lost));
+	else if (lost[0] || s->lost)
+		set_reason(s, xasprintf("its result can't be used: %s", lost[0] ? lost : s->lost));
 	else
 		set_reason(s, flow_past_why(e->past, e->flow->tasks[task].label,
 					    &e->flow->tasks[task].analysis.key, run));
@@ -103,47 +108,47 @@ static bool is_reusable(struct engine *e, size_t task)
 	return find_finished(e, task);
 }
 
-void engine_look(struct engine *e, size_t task)
+static void use_again(struct engine *e, size_t task)
 {
-	struct flow_task *t = &e->flow->tasks[task];
-	struct err err = { 0 };
-	if (flow_link(e->flow, e->home, e->made, t, &err) < 0) {
-		fail_unstarted(e, task, &err);
-		return;
-	}
-	if (!is_reusable(e, task)) {
-		engine_set(e, task, FLOW_QUEUED);
-		queue_add(&e->queued, task);
-		return;
-	}
-	struct flow_news news = {
-		.kind = FLOW_NEWS_REUSED, .task = t, .run = e->made[task].run, .ok = true
-	};
+	struct flow_news news = { .kind = FLOW_NEWS_REUSED,
+				  .task = &e->flow->tasks[task],
+				  .run = e->made[task].run,
+				  .ok = true };
 	json_t *line = line_of(e, task, "reused");
 	json_object_set_new(line, "run", json_string(e->made[task].run));
 	flow_record_add(&e->record, line);
 	engine_set(e, task, FLOW_REUSED);
 	engine_tell(e, &news);
+	flow_unlink(&e->flow->tasks[task]);
 	engine_passed(e, task);
 }
 
-/* Unique, and readable as far as an id may be long. */
-static void choose_id(const struct engine *e, size_t task, unsigned attempt, char ret[ID_MAX + 1])
+void engine_look(struct engine *e, size_t task)
 {
-	const struct flow_task *t = &e->flow->tasks[task];
-	const struct flow_step *step = &e->flow->steps[t->step];
-	char tail[32], tag[HASH_TAG], whole[3 * ID_MAX];
-	if (t->shard)
-		(void)snprintf(tail, sizeof tail, "-%zu-%u", task - step->first + 1, attempt);
-	else
-		(void)snprintf(tail, sizeof tail, "-%u", attempt);
-	int n = snprintf(whole, sizeof whole, "%s-%s%s", e->record.id, step->name, tail);
-	if (n <= ID_MAX) {
-		memcpy(ret, whole, (size_t)n + 1);
+	struct err err = { 0 };
+	if (e->tasks[task].is_found) {
+		use_again(e, task);
 		return;
 	}
-	hash_tag(e->record.id, tag);
-	(void)snprintf(ret, ID_MAX + 1, "%.8s-%s%s", tag, step->name, tail);
+	if (flow_link(e->flow, e->home, e->made, &e->flow->tasks[task], &err) < 0) {
+		fail_unstarted(e, task, &err);
+	} else if (is_reusable(e, task)) {
+		e->streak++;
+		use_again(e, task);
+	} else {
+		e->streak = 0;
+		engine_set(e, task, FLOW_QUEUED);
+		queue_add(&e->queued, task);
+	}
+}
+
+bool engine_reuse(struct engine *e, size_t task)
+{
+	const struct flow_step *step = &e->flow->steps[e->flow->tasks[task].step];
+	if (!engine_may_reuse(e, step) || !find_finished(e, task))
+		return false;
+	use_again(e, task);
+	return true;
 }
 
 static json_t *started_line(const struct engine *e, size_t task)
@@ -154,6 +159,8 @@ static json_t *started_line(const struct engine *e, size_t task)
 	json_object_set_new(line, "run", json_text(a->id));
 	json_object_set_new(line, "attempt", json_integer(s->attempt));
 	json_object_set_new(line, "why", json_text(s->reason ? s->reason : ""));
+	if (!e->flow->steps[e->flow->tasks[task].step].cache)
+		json_object_set_new(line, "cache", json_false());
 	if (s->key[0]) {
 		json_t *parts = json_object();
 		for (size_t i = 0; i < a->key.parts.n; i++)
@@ -164,34 +171,13 @@ static json_t *started_line(const struct engine *e, size_t task)
 	return line;
 }
 
-static void prepare(struct engine *e, size_t task)
-{
-	struct flow_task *t = &e->flow->tasks[task];
-	struct analysis *a = &t->analysis;
-	struct task_state *s = &e->tasks[task];
-	char id[ID_MAX + 1];
-	if (!s->attempt && e->q->resume)
-		s->attempt = flow_past_attempts(e->past, t->label);
-	choose_id(e, task, ++s->attempt, id);
-	free(a->id);
-	a->id = xstrdup(id);
-	strv_add(&s->attempts, id);
-	if (!a->place.pipeline) {
-		a->place.pipeline = xstrdup(e->record.id);
-		a->place.step = xstrdup(t->label);
-	}
-	a->place.attempt = s->attempt;
-	if (a->checkpoint) /* what was saved belongs to what is computed, not to the attempt; without a key the run finds one itself */
-		memcpy(a->checkpoint_key, s->key, sizeof a->checkpoint_key);
-}
-
 int engine_start(struct engine *e, size_t task, struct err *err)
 {
 	struct flow_task *t = &e->flow->tasks[task];
 	struct task_state *s = &e->tasks[task];
 	CLEANUP_RESOLVED struct resolved resolved = { 0 };
 	struct err why = { 0 };
-	prepare(e, task);
+	engine_prepare(e, task);
 	if (run_resolve(e->config, &t->analysis, &resolved, &why) < 0) {
 		fail_unstarted(e, task, &why);
 		return 0;
@@ -261,42 +247,6 @@ static int list_outputs(struct engine *e, size_t task, struct err *err)
 	return r;
 }
 
-/* More of the limit that was reached, as far as the step and the host allow. False if there is no more. */
-static bool grow(const struct engine *e, size_t task, enum cause cause)
-{
-	const struct task_state *s = &e->tasks[task];
-	struct flow_task *t = &e->flow->tasks[task];
-	const struct flow_retry *retry = &e->flow->steps[t->step].retries[cause];
-	int limit = flow_retry_limit(cause);
-	if (limit < 0 || retry->factor <= 1)
-		return true;
-	uint64_t now = s->limits[limit], ceiling = e->config->ceilings.at[limit].value;
-	uint64_t more = (uint64_t)((double)now * retry->factor);
-	if (retry->max && more > retry->max)
-		more = retry->max;
-	if (ceiling && more > ceiling)
-		more = ceiling;
-	if (more <= now)
-		return false;
-	limits_set(&t->analysis.limits, (enum limit_id)limit, more, "retries");
-	return true;
-}
-
-static bool wants_again(struct engine *e, size_t task)
-{
-	struct task_state *s = &e->tasks[task];
-	const struct flow_step *step = &e->flow->steps[e->flow->tasks[task].step];
-	if (e->stopping || s->cause >= CAUSE_COUNT_)
-		return false;
-	if (s->cause ==
-	    CAUSE_CHECKPOINTED) /* it asked for it: that is no failure, but it has to end some time */
-		return s->tried[s->cause]++ < SAVED_MAX;
-	if (s->tried[s->cause] >= step->retries[s->cause].times || !grow(e, task, s->cause))
-		return false;
-	s->tried[s->cause]++;
-	return true;
-}
-
 static void try_again(struct engine *e, size_t task)
 {
 	struct task_state *s = &e->tasks[task];
@@ -330,6 +280,7 @@ static void settle(struct engine *e, size_t task, const char *notes)
 		   : s->cause == CAUSE_CANCELLED ? FLOW_CANCELLED
 						 : FLOW_FAILED);
 	engine_tell(e, &news);
+	flow_unlink(&e->flow->tasks[task]);
 	if (s->cause == CAUSE_OK)
 		engine_passed(e, task);
 }
@@ -350,7 +301,8 @@ int engine_ended(struct engine *e, size_t task, struct err *err)
 		return 0;
 	}
 	FAULT_PHASE("flow-task-ended");
-	if (s->cause == CAUSE_OK && s->key[0]) /* what can't be entered is run again another time */
+	/* What can't be entered is run again another time. */
+	if (s->cause == CAUSE_OK && s->key[0] && e->flow->steps[e->flow->tasks[task].step].cache)
 		(void)finished_put(e->config, s->key, s->run.id, &why);
 	FAULT_PHASE("flow-task-entered");
 	json_t *line = line_of(e, task, "ended");
@@ -362,7 +314,7 @@ int engine_ended(struct engine *e, size_t task, struct err *err)
 	flow_record_add(&e->record, line);
 	r = flow_record_flush(&e->record, err);
 	FAULT_PHASE("flow-task-told");
-	if (wants_again(e, task))
+	if (engine_wants_again(e, task))
 		try_again(e, task);
 	else
 		settle(e, task, notes);

@@ -1,0 +1,105 @@
+/* What is begun next: a task that must be run as soon as it fits, and otherwise a look at one of which nothing is known yet. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "flow/engine_parts.h"
+
+/* So many wait for room with their inputs and keys at hand; the rest is looked at later. */
+#define AHEAD_MAX 64
+/* While something runs, its end is not to wait for long until all inputs of others are read. */
+#define LOOK_NS (50 * NS_PER_MS)
+
+/* Limits of all that run together stay within what the host gives all runs; a task that is alone is always let in. */
+static bool fits(const struct engine *e, size_t task)
+{
+	static const enum limit_id shared[] = { LIMIT_MEMORY, LIMIT_PIDS };
+	const uint64_t *wanted = e->tasks[task].limits;
+	unsigned jobs = e->q->jobs ? e->q->jobs : e->n_cpus;
+	if (e->n_running == 0)
+		return true;
+	if (e->n_running >= jobs || e->n_running >= RUNNING_MAX)
+		return false;
+	for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+		uint64_t cap = e->config->aggregate.at[shared[i]].value;
+		uint64_t sum = wanted[shared[i]];
+		for (size_t k = 0; k < e->n_running; k++)
+			sum += e->tasks[e->running[k]].limits[shared[i]];
+		if (cap && sum > cap)
+			return false;
+	}
+	uint64_t cpus = wanted[LIMIT_CPUS];
+	for (size_t k = 0; k < e->n_running; k++)
+		cpus += e->tasks[e->running[k]].limits[LIMIT_CPUS];
+	return e->q->jobs || cpus <= e->n_cpus * 1000;
+}
+
+/* The same thing is not computed twice at once: whoever comes second uses what the first one makes, or is run after it if they have one checkpoint. */
+static bool has_twin(const struct engine *e, size_t task)
+{
+	const struct flow_task *t = &e->flow->tasks[task];
+	const char *key = e->tasks[task].key;
+	bool alone = t->analysis.checkpoint || engine_may_reuse(e, &e->flow->steps[t->step]);
+	for (size_t i = 0; alone && key[0] && i < e->n_running; i++)
+		if (str_eq(e->tasks[e->running[i]].key, key))
+			return true;
+	return false;
+}
+
+/* The first that can be started goes to the head of the queue; those it passes have a twin that runs. */
+static bool find_next(struct engine *e)
+{
+	size_t *v = e->queued.v, at = e->queued.first;
+	while (at < e->queued.n && has_twin(e, v[at]))
+		e->tasks[v[at++]].had_twin = true;
+	if (at == e->queued.n || !fits(e, v[at]))
+		return false;
+	size_t task = v[at];
+	memmove(&v[e->queued.first + 1], &v[e->queued.first], (at - e->queued.first) * sizeof *v);
+	v[e->queued.first] = task;
+	return true;
+}
+
+static int start_next(struct engine *e, struct err *err)
+{
+	size_t task = e->queued.v[e->queued.first++];
+	if (e->queued.first > e->flow->n_tasks) { /* room for attempts that come again */
+		e->queued.n -= e->queued.first;
+		memmove(e->queued.v, e->queued.v + e->queued.first,
+			e->queued.n * sizeof *e->queued.v);
+		e->queued.first = 0;
+	}
+	if (e->tasks[task].had_twin && engine_reuse(e, task))
+		return 0;
+	return engine_start(e, task, err);
+}
+
+bool engine_may_look(const struct engine *e)
+{
+	return !e->stopping && e->ready.first < e->ready.n &&
+	       e->queued.n - e->queued.first < AHEAD_MAX;
+}
+
+static void look_next(struct engine *e)
+{
+	if (!e->n_running)
+		engine_look_ahead(e);
+	if (!e->stopping)
+		engine_look(e, e->ready.v[e->ready.first++]);
+}
+
+int engine_advance(struct engine *e, struct err *err)
+{
+	uint64_t until = clock_monotonic_ns() + LOOK_NS;
+	int r = 0;
+	for (;;) {
+		engine_hear_signals(e);
+		if (r < 0 || e->stopping)
+			return r;
+		if (find_next(e))
+			r = start_next(e, err);
+		else if (engine_may_look(e) && (!e->n_running || clock_monotonic_ns() < until))
+			look_next(e);
+		else
+			return r;
+	}
+}

@@ -40,6 +40,9 @@ static int check_runtime(const struct config *c, const struct flow *f, struct fl
 		r = catalog_find(c, selection.name, &runtime, &why);
 	if (r < 0)
 		return flow_error(f, s, FLOW_AT_RUNTIME, err, "%s", why.text);
+	CLEANUP_STRV struct strv argv = { 0 };
+	if (runtime_argv(&runtime, a, a->code.n ? a->code.v[0] : "", &argv, &why) < 0)
+		return flow_error(f, s, FLOW_AT_COMMAND, err, "%s", why.text);
 	said.limits = selection.limits;
 	limits_merge(&said.limits, &a->limits);
 	r = config_limits(c, &runtime.limits, &said, &s->limits, &why);

@@ -64,8 +64,9 @@ static int name_steps(struct reader *r, struct err *err)
 				"'%s' can't be the name of a step: 1 to %d of A-Z a-z 0-9 _ -, a letter or digit first",
 				show_text(key->text, shown), FLOW_NAME_MAX);
 		if (map->kind != NODE_MAP)
-			return node_error(r->d, map, err,
-					  "expected the keys of the step (command: ...)");
+			return node_error(
+				r->d, map, err,
+				"expected the keys of the step (command: ...), indented below its name");
 		s->name = xstrdup(key->text);
 		s->of = i;
 		s->cache = true;

@@ -44,7 +44,7 @@ static struct flow_place place_of(const struct node *map, const char *key, struc
 
 static int name_steps(struct reader *r, struct err *err)
 {
-	const struct node *steps = r->steps;
+	const struct node *steps = r->steps, *root = document_root(r->d);
 	char shown[SHOW_ROOM];
 	if (steps->kind != NODE_MAP || steps->n == 0)
 		return node_error(r->d, steps, err, "expected a map of steps (NAME: {...})");
@@ -71,8 +71,10 @@ static int name_steps(struct reader *r, struct err *err)
 		s->of = i;
 		s->cache = true;
 		s->at[FLOW_AT_NAME] = (struct flow_place){ key->line, key->column };
-		s->at[FLOW_AT_RUNTIME] = place_of(map, "runtime", s->at[FLOW_AT_NAME]);
-		s->at[FLOW_AT_LIMITS] = place_of(map, "limits", s->at[FLOW_AT_NAME]);
+		s->at[FLOW_AT_RUNTIME] =
+			place_of(map, "runtime", place_of(root, "runtime", s->at[FLOW_AT_NAME]));
+		s->at[FLOW_AT_LIMITS] =
+			place_of(map, "limits", place_of(root, "limits", s->at[FLOW_AT_NAME]));
 		s->at[FLOW_AT_COMMAND] =
 			place_of(map, "command", place_of(map, "code", s->at[FLOW_AT_NAME]));
 	}

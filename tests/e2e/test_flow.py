@@ -463,6 +463,7 @@ steps:
     ("steps:\n  a: {command: 'true', outputs: [out/y]}\n  b:\n    command: 'true'\n"
      "    inputs: [{step: a, path: out/z}]\n", "5:14", ["makes no 'out/z'", "out/y"]),
     ("steps:\n  a:\n    runtime: nix\n    command: 'true'\n", "3:14", ["no runtime 'nix'"]),
+    ("runtime: nix\nsteps:\n  a: {command: 'true'}\n", "1:10", ["step a: ", "no runtime 'nix'"]),
     ("steps:\n  aaa: {command: 'true'}\n  b: {command: 'true', needs: [aab]}\n", "3:32",
      ["no step 'aab'", "'aaa'"]),
     ("steps:\n  a:\n    command: echo {{x}}\n", "3:14", ["{{x}}"]),

@@ -110,6 +110,7 @@ static int run_it(const struct run_args *args, struct flow_request *q, int *ret_
 				      .tally = progress.is_live ? flow_progress_tally : NULL };
 	q->viewer = &viewer;
 	int r = flow_run(q, &end, err);
+	q->viewer = NULL;
 	if (r >= 0) {
 		flow_print_end(&progress, q->config, &end);
 		if (args->json)

@@ -1,4 +1,5 @@
 /* A pipeline from its file: all steps are named first, then their shards, then each task is read as an analysis with its own values. */
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -106,12 +107,13 @@ static int read_step(struct reader *r, size_t i, struct err *err)
 		e = step_read_retries(r->d, retries, s->retries, err);
 	if (e >= 0 && given && given->kind == NODE_LIST)
 		e = node_strings(r->d, given, ANALYSIS_ENV_MAX, &s->given, err);
-	for (size_t k = 0; e >= 0 && k < s->given.n; k++)
+	for (size_t k = 0; e >= 0 && given && k < s->given.n; k++)
 		if (!json_object_get(r->top, s->given.v[k]))
 			e = node_error(r->d, given->values[k], err,
 				       "there is no parameter '%.60s' at the top of the file",
 				       s->given.v[k]);
 	if (e >= 0 && scatter) {
+		assert(r->shards); /* name_steps has made them */
 		s->scattered = true;
 		e = scatter_read(r->d, scatter, r->f->base, r->top, &r->shards[i], err);
 		if (e >= 0 && r->shards[i].of)

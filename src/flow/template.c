@@ -72,7 +72,9 @@ static int unknown(const struct document *d, const struct node *n, const struct 
 	const char *name;
 	json_t *value;
 	json_object_foreach((json_t *)values, name, value)
+	{
 		str_addf(&known, "%s%s", known.length ? ", " : "are ", name);
+	}
 	return node_error(d, n, err,
 			  "{{%s}}: there is no variable or parameter of that name; there %.300s "
 			  "(\\{{ stands for the braces themselves)",
@@ -118,7 +120,9 @@ static int expand(const struct document *d, const struct node *n, const json_t *
 		}
 		bool escaped = open > rest && open[-1] == '\\';
 		str_add_n(to, rest, (size_t)(open - rest) - escaped);
-		struct mark m = escaped ? (struct mark){ 0 } : mark_at(open);
+		struct mark m = { 0 };
+		if (!escaped)
+			m = mark_at(open);
 		int r = m.length ? mark_text(d, n, &m, values, to, err) : 0;
 		if (r < 0)
 			return r;

@@ -58,7 +58,8 @@ static void tell_words(const struct flow_progress *p, const char *label, const c
 		if (next)
 			*next++ = 0;
 		CLEANUP_FREE char *words = str_visible(line);
-		fprintf(stderr, "cupel: %s: | %.*s\n", label, WORDS_WIDTH, words);
+		if (*words)
+			fprintf(stderr, "cupel: %s: | %.*s\n", label, WORDS_WIDTH, words);
 	}
 }
 

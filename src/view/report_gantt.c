@@ -216,7 +216,7 @@ void report_gantt(const struct flow_page *page, struct str *s)
 		str_add(s, " ");
 		report_add_state(s, TASK_FAILED, "failed");
 		str_add(s, " ");
-		report_add_state(s, TASK_CANCELLED, "cancelled");
+		report_add_state(s, TASK_CANCELLED, "cancelled or checkpointed");
 		str_add(s, " <span class=\"soft\">What was reused took no time.</span></p>\n");
 	}
 	if (rows == ROWS_MAX)

@@ -482,6 +482,9 @@ steps:
     ("steps:\n  a: {command: 'true', limits: {memory: 3Q}}\n", "2:41", ["3Q"]),
     ("steps:\n  a: {command: 'true', cache: maybe}\n", "2:31", ["off, on"]),
     ("steps:\n  a: {command: 'true', parameters: [none]}\n", "2:37", ["no parameter 'none'"]),
+    ("steps:\n  a: {command: 'true', scatter: {s: [p, q]}}\n"
+     "  b:\n    inputs: [{step: a, path: out/x}]\n    command: cat data/x\n", "5:14",
+     ["data/x", "data/a/SHARD/out/x"]),
     ("steps:\n  a: {command: 'true', parameters: none}\n", "2:36", ["map", "[NAME, ...]"]),
     ("steps:\n  a: {command: 'true', inputs: file}\n", "2:32", ["list", "[ENTRY, ...]"]),
     ("steps:\n\ta: {command: 'true'}\n", "2:1", ["spaces, not with tabs"]),

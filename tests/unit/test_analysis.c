@@ -240,7 +240,7 @@ static void lists_are_capped(void **state)
 {
 	(void)state;
 	refused_list(X "inputs:\n", " - f", ANALYSIS_INPUTS_MAX + 1, "at most 4000");
-	refused_list(X "outputs:\n", " - f", ANALYSIS_OUTPUTS_MAX + 1, "at most 4000");
+	refused_list(X "outputs:\n", " - f", ANALYSIS_OUTPUTS_MAX + 1, "at most 1000");
 	refused_list("code: x\nargs:\n", " - ", ANALYSIS_ARGS_MAX + 1, "at most 4096");
 	refused_list("code:\n", " - f", ANALYSIS_ARGS_MAX + 1, "at most 4096");
 }
@@ -256,7 +256,7 @@ static void many_variables_are_refused(void **state)
 	for (int i = 0; i <= ANALYSIS_ENV_MAX; i++)
 		str_addf(&text, "  V%d: x\n", i);
 	assert_int_equal(parse(str_text(&text), &a, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "at most 4000"));
+	assert_non_null(strstr(err.text, "at most 1000"));
 }
 
 static void long_texts_are_refused(void **state)

@@ -104,6 +104,7 @@ static int run_it(const struct run_args *args, const struct flow_request *asked,
 	CLEANUP_FLOW_END struct flow_end end = { 0 };
 	struct flow_progress progress = { .is_live = status_wanted(),
 					  .is_quiet = args->quiet || args->json,
+					  .home = q.config->home,
 					  .flow = q.flow };
 	struct flow_viewer viewer = { .data = &progress,
 				      .news = flow_progress_news,

@@ -40,10 +40,27 @@ static int check_runtime(const struct config *c, const struct flow *f, struct fl
 		r = catalog_find(c, selection.name, &runtime, &why);
 	if (r < 0)
 		return flow_error(f, s, FLOW_AT_RUNTIME, err, "%s", why.text);
+	CLEANUP_STRV struct strv argv = { 0 };
+	if (runtime_argv(&runtime, a, a->code.n ? a->code.v[0] : "", &argv, &why) < 0)
+		return flow_error(f, s, FLOW_AT_COMMAND, err, "%s", why.text);
 	said.limits = selection.limits;
 	limits_merge(&said.limits, &a->limits);
 	r = config_limits(c, &runtime.limits, &said, &s->limits, &why);
 	return r < 0 ? flow_error(f, s, FLOW_AT_LIMITS, err, "%s", why.text) : 0;
+}
+
+/* Where the file that is called so is, if it is what several shards made; NULL otherwise. */
+static char *place_of_shards(const struct flow *f, const struct flow_task *t, const char *name,
+			     size_t n)
+{
+	for (size_t i = 0; i < t->n_sources; i++) {
+		const struct flow_source *s = &t->sources[i];
+		const char *base = s->path ? path_base(s->path) : "";
+		if (f->steps[s->step].scattered && !s->matched && strlen(base) == n &&
+		    memcmp(base, name, n) == 0)
+			return xasprintf("data/%s/SHARD/%s", flow_source_name(f, s), s->path);
+	}
+	return NULL;
 }
 
 static bool is_shown(const struct config *c, const struct flow_task *t, const struct flow *f,
@@ -79,11 +96,14 @@ static int check_words(const struct config *c, const struct flow *f, const struc
 			bool begins = at == text || strchr(" \t\n'\"=(<>|&;,[", at[-1]);
 			if (!begins || n == 0 || n != strcspn(name, "*?$\\ \t\n'\"/;|&()<>,{}[]:`"))
 				continue;
-			if (!is_shown(c, t, f, name, n))
-				return flow_error(
-					f, s, FLOW_AT_COMMAND, err,
-					"it uses data/%.*s, which none of its inputs shows; add it to 'inputs'",
-					(int)n, name);
+			if (is_shown(c, t, f, name, n))
+				continue;
+			CLEANUP_FREE char *place = place_of_shards(f, t, name, n);
+			return flow_error(f, s, FLOW_AT_COMMAND, err,
+					  "it uses data/%.*s, which none of its inputs shows; %s%s",
+					  (int)n, name,
+					  place ? "what the shards made is " : "add it to 'inputs'",
+					  place ? place : "");
 		}
 	}
 	return 0;

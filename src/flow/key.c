@@ -9,6 +9,7 @@
 #include "flow/key_parts.h"
 #include "keeper/record.h"
 #include "runtime/driver.h"
+#include "spec/parameters.h"
 
 #define SCHEMA "cupel-key 1" /* changes when the same words come to mean another result */
 
@@ -138,6 +139,23 @@ static void env_parts(struct key_maker *m, const struct analysis *a, struct pair
 	}
 }
 
+/* One by one, so that it can be said which of them changed. */
+static void parameter_parts(struct key_maker *m, const struct analysis *a, struct pairs *parts)
+{
+	CLEANUP_JSON json_t *all = a->parameters ? parameters_json(a->parameters) : NULL;
+	const char *name;
+	json_t *value;
+	json_object_foreach(all, name, value)
+	{
+		CLEANUP_FREE char *text =
+			json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+		fields_begin(&m->fields, "parameter");
+		fields_add(&m->fields, name);
+		fields_add(&m->fields, text);
+		key_end_part(m, parts, xasprintf("parameter %s", name));
+	}
+}
+
 static void output_part(struct key_maker *m, struct pairs *parts, const struct output *o)
 {
 	fields_begin(&m->fields, "output");
@@ -198,8 +216,7 @@ static int make_parts(struct key_maker *m, struct analysis *a, struct pairs *par
 	list_part(m, parts, "args", &a->args);
 	if (a->code.n)
 		key_text_part(m, parts, "script", path_base(a->code.v[0]));
-	if (a->parameters)
-		key_text_part(m, parts, "parameters", a->parameters);
+	parameter_parts(m, a, parts);
 	if (a->code.n && str_ends(a->code.v[0], ".ipynb")) { /* what runs it is part of cupel */
 		char driver[HASH_HEX];
 		driver_digest(driver);

@@ -1,6 +1,6 @@
 /* The key of an analysis: one digest over all that its result depends on, and nothing else, so that equal keys mean an equal result.
  *
- * It is made of parts that have names for people ("command", "args", "code align.py", "input data/x", "env LANG", "parameters",
+ * It is made of parts that have names for people ("command", "args", "code align.py", "input data/x", "env LANG", "parameter k",
  * "runtime genomics", "output out/x", ...), each a SHA-256 of its own: two keys that differ say where. What is named and every value are
  * given with their lengths, so that no two lists of parts look alike. Limits, ids, names, labels, attempts, times and places on
  * the host are not in it. */

@@ -1,4 +1,5 @@
 /* A pipeline from its file: all steps are named first, then their shards, then each task is read as an analysis with its own values. */
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -49,7 +50,7 @@ static struct flow_place place_of(const struct node *map, const char *key, struc
 
 static int name_steps(struct reader *r, struct err *err)
 {
-	const struct node *steps = r->steps;
+	const struct node *steps = r->steps, *root = document_root(r->d);
 	char shown[SHOW_ROOM];
 	if (steps->kind != NODE_MAP || steps->n == 0)
 		return node_error(r->d, steps, err, "expected a map of steps (NAME: {...})");
@@ -69,14 +70,17 @@ static int name_steps(struct reader *r, struct err *err)
 				"'%s' can't be the name of a step: 1 to %d of A-Z a-z 0-9 _ -, a letter or digit first",
 				show_text(key->text, shown), FLOW_NAME_MAX);
 		if (map->kind != NODE_MAP)
-			return node_error(r->d, map, err,
-					  "expected the keys of the step (command: ...)");
+			return node_error(
+				r->d, map, err,
+				"expected the keys of the step (command: ...), indented below its name");
 		s->name = xstrdup(key->text);
 		s->of = i;
 		s->cache = true;
 		s->at[FLOW_AT_NAME] = (struct flow_place){ key->line, key->column };
-		s->at[FLOW_AT_RUNTIME] = place_of(map, "runtime", s->at[FLOW_AT_NAME]);
-		s->at[FLOW_AT_LIMITS] = place_of(map, "limits", s->at[FLOW_AT_NAME]);
+		s->at[FLOW_AT_RUNTIME] =
+			place_of(map, "runtime", place_of(root, "runtime", s->at[FLOW_AT_NAME]));
+		s->at[FLOW_AT_LIMITS] =
+			place_of(map, "limits", place_of(root, "limits", s->at[FLOW_AT_NAME]));
 		s->at[FLOW_AT_COMMAND] =
 			place_of(map, "command", place_of(map, "code", s->at[FLOW_AT_NAME]));
 	}
@@ -113,6 +117,7 @@ static int read_step(struct reader *r, size_t i, struct err *err)
 				       "there is no parameter '%.60s' at the top of the file",
 				       s->given.v[k]);
 	if (e >= 0 && scatter) {
+		assert(r->shards); /* name_steps has made them */
 		s->scattered = true;
 		e = scatter_read(r->d, scatter, r->f->base, r->top, &r->shards[i], err);
 		if (e >= 0 && r->shards[i].of)

@@ -216,8 +216,10 @@ static int check_names(const struct document *d, const struct node *n, struct sh
 	qsort(sorted, s->n, sizeof *sorted, by_name);
 	for (size_t i = 1; i < s->n; i++)
 		if (str_eq(sorted[i - 1]->name, sorted[i]->name))
-			return node_error(d, n, err, "two shards would be named '%s'",
-					  show_text(sorted[i]->name, shown));
+			return node_error(
+				d, n, err,
+				"two shards would be named '%s', after the last component of their value",
+				show_text(sorted[i]->name, shown));
 	return 0;
 }
 

@@ -73,13 +73,12 @@ static int unknown(const struct document *d, const struct node *n, const struct 
 	json_t *value;
 	json_object_foreach((json_t *)values, name, value)
 	{
-		str_addf(&known, "%s%s", known.length ? ", " : "", name);
+		str_addf(&known, "%s%s", known.length ? ", " : "are ", name);
 	}
-	return node_error(
-		d, n, err,
-		"{{%s}}: there is no variable or parameter of that name; known are %.300s "
-		"(\\{{ stands for the braces themselves)",
-		m->name, known.length ? known.text : "none");
+	return node_error(d, n, err,
+			  "{{%s}}: there is no variable or parameter of that name; there %.300s "
+			  "(\\{{ stands for the braces themselves)",
+			  m->name, known.length ? known.text : "is none");
 }
 
 static int mark_text(const struct document *d, const struct node *n, const struct mark *m,

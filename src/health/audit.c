@@ -222,11 +222,8 @@ static int verify_one(const struct config *c, const char *id, enum audit_depth d
 	struct audit a = { .id = id, .depth = depth, .report = report, .dir_fd = -1 };
 	a.dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (a.dir_fd < 0)
-		return errno == ENOENT
-			       ? err_set(err, ERR_CALLER, ENOENT,
-					 "there is no run '%s' in %s/runs; `cupel list` shows them",
-					 id, c->home)
-			       : err_errno(err, "open %s", path);
+		return errno == ENOENT ? id_no_run(c->home, id, err)
+				       : err_errno(err, "open %s", path);
 	report->runs++;
 	(void)check_run(&a);
 	return 0;

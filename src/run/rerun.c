@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "runtime/driver.h"
+#include "spec/id.h"
 #include "spec/spec_json.h"
 
 #define RECORD_MAX (8 << 20)
@@ -25,9 +26,7 @@ static int read_record(const struct config *config, const char *id, struct rerun
 	CLEANUP_FREE char *origin = xasprintf("run %s", id);
 	CLEANUP_FD int dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (dir_fd < 0)
-		return err_set(err, ERR_CALLER, ENOENT,
-			       "there is no run '%s' in %s/runs; `cupel list` shows them", id,
-			       config->home);
+		return id_no_run(config->home, id, err);
 	if (json_read_file(dir_fd, "verdict.json", RECORD_MAX, &r->verdict, NULL) < 0)
 		return err_set(err, ERR_CALLER, EBUSY,
 			       "the run '%s' has not ended: it has no verdict yet", id);

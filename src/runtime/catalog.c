@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/path.h"
 #include "runtime/catalog_parts.h"
@@ -109,6 +110,11 @@ static int not_found(const struct strv *dirs, const char *name, struct err *err)
 	for (size_t i = 0; i < names.n; i++)
 		str_addf(&known, "%s%s", i ? ", " : "", names.v[i]);
 	const char *nearest = str_nearest(name, (const char *const *)names.v, names.n);
+	if (access(dirs->v[0], F_OK) < 0)
+		str_addf(
+			&known,
+			"; those that come with cupel are not in %s: `make install` puts them there, CUPEL_DATA names another place",
+			dirs->v[0]);
 	return err_set(err, ERR_CALLER, ENOENT, "there is no runtime '%s'%s%s%s This host has: %s",
 		       show_text(name, shown), nearest ? "; did you mean '" : ".",
 		       nearest ? nearest : "", nearest ? "'?" : "", str_text(&known));

@@ -134,8 +134,8 @@ static int script_argv(const struct runtime *r, const struct analysis *a, const 
 		return err_caller(
 			err,
 			"%s: no interpreter is known for this ending and it is not executable; "
-			"name one: cupel run -- INTERPRETER ..., or chmod +x it",
-			script);
+			"chmod +x it, or run it as a command: INTERPRETER %s",
+			script, path_base(script));
 	if (i)
 		strv_copy(ret, &i->argv);
 	strv_add(ret, script_path);

@@ -130,7 +130,8 @@ static int input_read(const struct document *d, const struct node *n, struct rea
 static int list_check(const struct document *d, const struct node *n, size_t max, struct err *err)
 {
 	if (n->kind != NODE_LIST)
-		return node_error(d, n, err, "expected a list, one '- ENTRY' a line");
+		return node_error(d, n, err,
+				  "expected a list: [ENTRY, ...], or one '- ENTRY' a line");
 	if (n->n > max)
 		return node_error(d, n, err, "a list of %zu; at most %zu are allowed", n->n, max);
 	return 0;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/path.h"
@@ -107,4 +108,16 @@ int id_list(const char *home, const char *directory, struct strv *ret, struct er
 			strv_add(ret, entry->d_name);
 	strv_sort(ret);
 	return 0;
+}
+
+int id_no_run(const char *home, const char *id, struct err *err)
+{
+	CLEANUP_FREE char *pipeline = xasprintf("%s/pipelines/%s", home, id);
+	if (id_check(id, NULL) >= 0 && access(pipeline, F_OK) == 0)
+		return err_set(
+			err, ERR_CALLER, ENOENT,
+			"'%s' is a pipeline; name the run of one of its steps, which `cupel show %s` lists",
+			id, id);
+	return err_set(err, ERR_CALLER, ENOENT,
+		       "there is no run '%s' in %s/runs; `cupel list` shows them", id, home);
 }

@@ -18,3 +18,5 @@ void id_generate(char ret[ID_MAX + 1]);
 /* The ids that name an entry of HOME/DIRECTORY (runs, active, undelivered), sorted; a directory that is not there has none. All names
  * first, then work: entries vanish meanwhile. */
 int id_list(const char *home, const char *directory, struct strv *ret, struct err *err);
+/* -ENOENT: the caller named a run that is not there; if it is a pipeline the error says so. */
+int id_no_run(const char *home, const char *id, struct err *err);

@@ -23,6 +23,37 @@ int node_error(const struct document *d, const struct node *n, struct err *err, 
 	return err_caller(err, "%s:%d:%d: %s", document_file(d), n->line, n->column, text);
 }
 
+/* The place of a byte, where there is no mark. */
+struct node text_place(const char *text, size_t offset)
+{
+	struct node at = { .line = 1, .column = 1 };
+
+	for (size_t i = 0; i < offset; i++) {
+		at.column = text[i] == '\n' ? 1 : at.column + 1;
+		at.line += text[i] == '\n';
+	}
+	return at;
+}
+
+const char *text_remedy(const char *text, size_t length, int at)
+{
+	const char *line = text, *end = text + length;
+	for (int i = 1; line && i < at; i++) {
+		line = memchr(line, '\n', (size_t)(end - line));
+		line = line ? line + 1 : NULL;
+	}
+	if (!line)
+		return "check indentation and quotes";
+	const char *stop = memchr(line, '\n', (size_t)(end - line));
+	size_t n = (size_t)((stop ? stop : end) - line);
+	for (size_t i = 0; i < n && (line[i] == ' ' || line[i] == '\t'); i++)
+		if (line[i] == '\t')
+			return "indent with spaces, not with tabs";
+	if (memmem(line, n, "{{", 2))
+		return "a text with {{ in it is written in quotes";
+	return "check indentation and quotes";
+}
+
 static const char *kind_name(const struct node *n)
 {
 	static const char *const names[] = { "a text", "a list", "a map" };

@@ -129,7 +129,9 @@ int parameters_read(const struct document *d, const struct node *map, char **ret
 	CLEANUP_JSON json_t *object = NULL;
 	char shown[SHOW_ROOM];
 	if (map->kind != NODE_MAP)
-		return node_error(d, map, err, "expected a map (NAME: VALUE)");
+		return node_error(
+			d, map, err,
+			"expected a map (NAME: VALUE); a step may also name the file's ([NAME, ...])");
 	for (size_t i = 0; i < map->n; i++)
 		if (!is_name(map->keys[i]->text))
 			return node_error(

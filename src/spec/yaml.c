@@ -227,10 +227,12 @@ static int collection_open(struct builder *b, const yaml_event_t *event, struct 
 {
 	bool list = event->type == YAML_SEQUENCE_START_EVENT;
 	struct node at = place(&event->start_mark);
+	bool is_braces = !list && event->data.mapping_start.style == YAML_FLOW_MAPPING_STYLE;
 
 	if (key_expected(b))
-		return node_error(b->document, &at, err,
-				  "a key must be a plain text, not a list or a map");
+		return node_error(
+			b->document, &at, err, "a key must be a plain text, not a list or a map%s",
+			is_braces ? "; a text that begins with {{ is written in quotes" : "");
 	if (b->depth == YAML_DEPTH_MAX)
 		return node_error(b->document, &at, err,
 				  "nested deeper than %d levels; flatten the file", YAML_DEPTH_MAX);
@@ -321,18 +323,6 @@ static int event_handle(struct builder *b, const yaml_event_t *event, struct err
 	}
 }
 
-/* The place of a byte, where there is no mark. */
-static struct node place_of(const char *text, size_t offset)
-{
-	struct node at = { .line = 1, .column = 1 };
-
-	for (size_t i = 0; i < offset; i++) {
-		at.column = text[i] == '\n' ? 1 : at.column + 1;
-		at.line += text[i] == '\n';
-	}
-	return at;
-}
-
 /* libyaml compares each %TAG with all before it: a file of them would cost many seconds. Tags are refused anyway. */
 static int directives_check(const struct document *d, const char *text, size_t length,
 			    struct err *err)
@@ -343,7 +333,7 @@ static int directives_check(const struct document *d, const char *text, size_t l
 		/* the last bytes of what YAML takes for a line break: LF, CR, NEL, LS, PS */
 		if (at > text && !strchr("\n\r\x85\xa8\xa9", at[-1]))
 			continue;
-		struct node where = place_of(text, (size_t)(at - text));
+		struct node where = text_place(text, (size_t)(at - text));
 		return node_error(d, &where, err, "the directive %%TAG is not supported");
 	}
 	return 0;
@@ -358,12 +348,12 @@ static int syntax_error(const struct document *d, const yaml_parser_t *parser, c
 
 	if (parser->error == YAML_READER_ERROR) {
 		size_t end = parser->problem_offset < length ? parser->problem_offset : length;
-		at = place_of(text, end);
+		at = text_place(text, end);
 		return node_error(d, &at, err, "%s; save the file as UTF-8 text", problem);
 	}
-	return node_error(d, &at, err, "not valid YAML: %s%s%s; check indentation and quotes",
-			  problem, parser->context ? " " : "",
-			  parser->context ? parser->context : "");
+	return node_error(d, &at, err, "not valid YAML: %s%s%s; %s", problem,
+			  parser->context ? " " : "", parser->context ? parser->context : "",
+			  text_remedy(text, length, at.line));
 }
 
 int document_parse(const char *file, const char *text, size_t length, struct document **ret,

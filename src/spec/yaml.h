@@ -32,6 +32,11 @@ struct node {
 
 struct document; /* owns all nodes */
 
+/* A node without contents at this byte of a text. */
+struct node text_place(const char *text, size_t offset);
+/* What to do about a line that is not valid: it tells from what most often stands there. */
+const char *text_remedy(const char *text, size_t length, int at);
+
 int document_parse(const char *file, const char *text, size_t length, struct document **ret,
 		   struct err *err);
 void document_free(struct document *d);

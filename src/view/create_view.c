@@ -6,23 +6,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
-
-static unsigned columns(void)
-{
-	struct winsize size = { 0 };
-	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
-}
-
-/* As many bytes as are at most `room` characters. */
-static size_t fitting(const char *text, unsigned room)
-{
-	size_t at = 0, length = strlen(text);
-	while (at < length && room-- > 0) {
-		size_t n = str_utf8_length(text + at, length - at);
-		at += n ? n : 1;
-	}
-	return at;
-}
+#include "view/status.h"
 
 void create_line_tell(void *data, const char *phase, const char *line)
 {
@@ -31,8 +15,7 @@ void create_line_tell(void *data, const char *phase, const char *line)
 		return;
 	CLEANUP_FREE char *words = xasprintf("cupel: %s%s%s", phase, *line ? ": " : " ...", line);
 	str_clean(words);
-	fprintf(stderr, "\r\033[K%.*s", (int)fitting(words, columns() - 1), words);
-	(void)fflush(stderr);
+	status_show(words);
 	l->on_screen = true;
 }
 

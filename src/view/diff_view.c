@@ -33,9 +33,7 @@ static int side_open(const struct config *c, const char *id, struct side *ret, s
 	ret->id = id;
 	ret->dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (ret->dir_fd < 0)
-		return err_set(err, ERR_CALLER, errno,
-			       "there is no run '%s' in %s/runs; `cupel list` shows them", id,
-			       c->home);
+		return id_no_run(c->home, id, err);
 	(void)json_read_file(ret->dir_fd, "analysis.json", RECORD_MAX, &ret->analysis, NULL);
 	(void)json_read_file(ret->dir_fd, "verdict.json", RECORD_MAX, &ret->verdict, NULL);
 	return 0;

@@ -81,9 +81,7 @@ int dossier_read(const struct config *c, const char *id, struct dossier *ret, st
 	d.id = xstrdup(id);
 	d.dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (d.dir_fd < 0)
-		return err_set(err, ERR_CALLER, errno,
-			       "there is no run '%s' in %s/runs; `cupel list` shows them", id,
-			       c->home);
+		return id_no_run(c->home, id, err);
 	r = json_read_file(d.dir_fd, "verdict.json", RECORD_MAX, &d.verdict, err);
 	if (r == -ENOENT)
 		return err_set(err, ERR_CALLER, EBUSY,

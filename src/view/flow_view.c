@@ -1,11 +1,18 @@
 #include "view/flow_view.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/num.h"
+#include "view/status.h"
 
-#define PLAN_SHARDS_MAX 20 /* of a step that are listed one by one */
+#define PLAN_SHARDS_MAX 20   /* of a step that are listed one by one */
+#define WORDS_ROOM      2048 /* of what a step that failed wrote last */
+#define WORDS_LINES     3
+#define WORDS_WIDTH     300
 
 static void clear(struct flow_progress *p)
 {
@@ -17,14 +24,46 @@ static void clear(struct flow_progress *p)
 /* Reused tasks of one step are told in one line. */
 static void tell_reused(struct flow_progress *p)
 {
-	if (p->reused && !p->is_quiet)
-		fprintf(stderr, "cupel: %s: %s%zu%s reused\n", p->reused_step->name,
-			p->reused_step->scattered ? "" : "", p->reused,
-			p->reused_step->scattered ? " of its shards" : "");
+	if (p->reused && !p->is_quiet) {
+		char shards[48] = "";
+		if (p->reused_step->scattered)
+			(void)snprintf(shards, sizeof shards, "%zu of its %zu shards ", p->reused,
+				       p->reused_step->n_tasks);
+		fprintf(stderr, "cupel: %s: %sreused\n", p->reused_step->name, shards);
+	}
 	p->reused = 0;
 }
 
-static void tell_end(const struct flow_news *n)
+/* The last lines that it wrote to standard error: mostly they say what is wrong. */
+static void tell_words(const struct flow_progress *p, const char *label, const char *run)
+{
+	char text[WORDS_ROOM + 1];
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s/stderr.log", p->home, run);
+	CLEANUP_FD int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st = { 0 };
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return;
+	off_t from = st.st_size > WORDS_ROOM ? st.st_size - WORDS_ROOM : 0;
+	ssize_t n = pread(fd, text, WORDS_ROOM, from);
+	while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' '))
+		n--;
+	if (n <= 0)
+		return;
+	text[n] = 0;
+	char *line = text + n;
+	for (unsigned lines = 0; line > text && (line[-1] != '\n' || ++lines < WORDS_LINES);)
+		line--;
+	for (char *next; line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = 0;
+		CLEANUP_FREE char *words = str_visible(line);
+		if (*words)
+			fprintf(stderr, "cupel: %s: | %.*s\n", label, WORDS_WIDTH, words);
+	}
+}
+
+static void tell_end(const struct flow_progress *p, const struct flow_news *n)
 {
 	char wall[32], memory[32];
 	CLEANUP_FREE char *label = str_visible(n->task->label);
@@ -32,10 +71,13 @@ static void tell_end(const struct flow_news *n)
 		fprintf(stderr, "cupel: %s: ok in %s, %s\n", label,
 			num_print_duration(n->wall_ns, wall, sizeof wall),
 			num_print_size(n->memory_bytes, memory, sizeof memory));
-	else if (n->run)
-		fprintf(stderr, "cupel: %s: %s: %s\ncupel: its words: cupel logs %s\n", label,
-			n->cause, n->why ? n->why : "", n->run);
-	else
+	else if (n->run) {
+		fprintf(stderr, "cupel: %s: %s: %s\n", label, n->cause, n->why ? n->why : "");
+		if (str_eq(n->cause, "cancelled"))
+			return;
+		tell_words(p, label, n->run);
+		fprintf(stderr, "cupel: %s: all its words: cupel logs %s\n", label, n->run);
+	} else
 		fprintf(stderr, "cupel: %s: %s\n", label, n->why ? n->why : n->cause);
 }
 
@@ -54,7 +96,7 @@ void flow_progress_news(void *data, const struct flow_news *n)
 	}
 	tell_reused(p);
 	if (n->kind == FLOW_NEWS_ENDED && (!p->is_quiet || !n->ok))
-		tell_end(n);
+		tell_end(p, n);
 	if (p->is_quiet)
 		return;
 	if (n->kind == FLOW_NEWS_STARTED && !p->is_live)
@@ -68,23 +110,22 @@ void flow_progress_tally(void *data, const struct flow_tally *t)
 {
 	struct flow_progress *p = data;
 	CLEANUP_STR struct str line = { 0 };
-	char memory[32];
+	char memory[32], elapsed[32];
 	if (!p->is_live || p->is_quiet)
 		return;
-	str_addf(&line, "\r\033[Kcupel: %zu of %zu done", t->n[FLOW_OK] + t->n[FLOW_REUSED],
-		 t->total);
+	str_addf(&line, "cupel: %zu of %zu done", t->n[FLOW_OK] + t->n[FLOW_REUSED], t->total);
 	if (t->n[FLOW_FAILED])
 		str_addf(&line, ", %zu failed", t->n[FLOW_FAILED]);
-	str_addf(&line, ", %llu s", (unsigned long long)(t->elapsed_ns / 1000000000));
+	str_addf(&line, ", %s", status_elapsed(t->elapsed_ns, elapsed, sizeof elapsed));
 	if (t->n_running)
 		str_addf(&line, ", memory %s, %zu running:",
 			 num_print_size(t->memory_bytes, memory, sizeof memory),
 			 t->n[FLOW_RUNNING]);
-	for (size_t i = 0; i < t->n_running && line.length < 100; i++) {
+	for (size_t i = 0; i < t->n_running && line.length < 300; i++) {
 		CLEANUP_FREE char *label = str_visible(t->running[i]->label);
 		str_addf(&line, " %.40s", label);
 	}
-	(void)!write(STDERR_FILENO, line.text, line.length);
+	status_show(str_text(&line));
 	p->on_screen = true;
 }
 
@@ -144,8 +185,10 @@ void flow_print_end(struct flow_progress *p, const struct config *c, const struc
 	if (end->state == FLOW_OK)
 		print_outputs(p->flow, c, end->result);
 	else
-		fprintf(stderr, "cupel: once it is mended, `cupel resume %s` goes on from here\n",
-			end->id);
+		fprintf(stderr,
+			"cupel: %s`cupel resume %s` goes on from here; `cupel run %s` after an edit of that file\n",
+			end->state == FLOW_FAILED ? "once it is mended, " : "", end->id,
+			p->flow->file);
 }
 
 static const char *plan_word(const struct flow_foresight *f)

@@ -11,6 +11,7 @@
 #define EVENTS_MAX   ((size_t)512 << 20)
 #define TASKS_MAX    1000000 /* of all steps */
 #define ATTEMPTS_MAX 1000    /* of one */
+#define VERDICT_MAX  ((size_t)1 << 20)
 
 /* Tasks by "step\nshard": no name has a line in it, and one that had would only be taken for another's. */
 struct fold {
@@ -131,6 +132,29 @@ static void take_ended(struct dossier_task *t, const json_t *o, uint64_t at)
 	(void)snprintf(a->cause, sizeof a->cause, "%s", t->cause);
 }
 
+/* Of an attempt whose end nobody was there to note the run's own record tells, if it came to one. */
+static void abandon(struct fold *f, struct dossier_attempt *a)
+{
+	CLEANUP_JSON json_t *verdict = NULL;
+	CLEANUP_FREE char *path = xasprintf("%s/verdict.json", a->run);
+	if (a->run[0] && f->d->runs_fd >= 0)
+		(void)json_read_file(f->d->runs_fd, path, VERDICT_MAX, &verdict, NULL);
+	const json_t *usage = json_object_get(verdict, "usage");
+	const char *cause = dossier_text(verdict, "cause");
+	(void)snprintf(a->cause, sizeof a->cause, "%s", cause[0] ? cause : "lost");
+	a->wall_ms = dossier_number(usage, "wall_usec") / 1000;
+	a->memory_bytes = dossier_number(usage, "memory_peak_bytes");
+	a->ended_ms = verdict ? a->started_ms + a->wall_ms : f->d->last_ms;
+}
+
+/* What comes after an attempt of a task says that the attempt is over. */
+static void abandon_others(struct fold *f, struct dossier_task *t, const char *run)
+{
+	for (size_t i = 0; i < t->n_attempts; i++)
+		if (!t->attempts[i].cause[0] && !str_eq(t->attempts[i].run, run))
+			abandon(f, &t->attempts[i]);
+}
+
 static void take_event(struct fold *f, const json_t *o)
 {
 	const char *event = dossier_text(o, "event");
@@ -138,6 +162,9 @@ static void take_event(struct fold *f, const json_t *o)
 	struct dossier_task *t = find_task(f, o);
 	if (!t)
 		return;
+	bool is_reused = str_eq(event, "reused");
+	if (is_reused || str_eq(event, "started"))
+		abandon_others(f, t, is_reused ? "" : dossier_text(o, "run"));
 	if (at > f->d->last_ms)
 		f->d->last_ms = at;
 	take_key(t, o);
@@ -151,7 +178,7 @@ static void take_event(struct fold *f, const json_t *o)
 			a->started_ms = at;
 	} else if (str_eq(event, "ended"))
 		take_ended(t, o, at);
-	else if (str_eq(event, "reused")) {
+	else if (is_reused) {
 		t->state = TASK_REUSED;
 		take_use(t, o);
 	} else if (str_eq(event, "skipped")) {

@@ -202,7 +202,7 @@ void report_gantt(const struct flow_page *page, struct str *s)
 	else {
 		str_addf(
 			s,
-			"<div class=\"draw\"><svg viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"group\" aria-labelledby=\"gantt-title gantt-desc\">\n"
+			"<div class=\"draw fit\"><svg viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"group\" aria-labelledby=\"gantt-title gantt-desc\">\n"
 			"<title id=\"gantt-title\">When each attempt ran</title>"
 			"<desc id=\"gantt-desc\">A row for each step, a bar for each attempt. The attempts are told one by one in the sections of the steps.</desc>\n",
 			WIDTH, c.y, WIDTH, c.y);
@@ -215,6 +215,8 @@ void report_gantt(const struct flow_page *page, struct str *s)
 		report_add_state(s, TASK_OK, "ok");
 		str_add(s, " ");
 		report_add_state(s, TASK_FAILED, "failed");
+		str_add(s, " ");
+		report_add_state(s, TASK_CANCELLED, "cancelled or checkpointed");
 		str_add(s, " <span class=\"soft\">What was reused took no time.</span></p>\n");
 	}
 	if (rows == ROWS_MAX)

@@ -138,7 +138,7 @@ static void add_parameters(const struct pipeline_dossier *d, struct str *s)
 	str_add(s, "<tr><th scope=\"row\">parameters</th><td>");
 	json_object_foreach(parameters, name, value)
 	{
-		CLEANUP_FREE char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+		CLEANUP_FREE char *text = json_dumps_short(value, JSON_COMPACT | JSON_ENCODE_ANY);
 		if (n++ >= 200 || !text)
 			continue;
 		str_add(s, "<span class=\"chip\">");

@@ -37,7 +37,7 @@ const char report_style[] =
 	"white-space:nowrap;color:var(--ink);background:var(--idlebg)}.state.ok{color:var(--ok);background:var(--okbg)}"
 	".state.reused{color:var(--reused);background:var(--reusedbg)}.state.failed{color:var(--bad);background:var(--badbg)}"
 	".state.running{color:var(--accent);background:var(--fill)}"
-	".draw{overflow-x:auto}.draw svg{display:block}.draw svg a:focus rect,.draw svg a:hover rect{stroke-width:3}"
+	".draw{overflow-x:auto}.draw svg{display:block}.fit svg{width:100%;min-width:40rem;height:auto}.draw svg a:focus rect,.draw svg a:hover rect{stroke-width:3}"
 	".draw text{fill:var(--ink);font:13px system-ui,'DejaVu Sans',sans-serif}.draw text.tick{fill:var(--soft);font-size:11.5px}"
 	".edge{fill:none;stroke:var(--idle);stroke-width:1.4;opacity:.75}.node{fill:var(--idlebg);stroke:var(--idle);stroke-width:1.4}"
 	".node.ok{fill:var(--okbg);stroke:var(--ok)}.node.reused{fill:var(--reusedbg);stroke:var(--reused)}.node.failed{fill:var(--badbg);stroke:var(--bad)}"

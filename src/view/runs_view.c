@@ -56,9 +56,7 @@ int run_json(const struct config *c, const char *id, json_t **ret, struct err *e
 		return r;
 	CLEANUP_FD int fd = open(directory, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return err_set(err, ERR_CALLER, errno,
-			       "there is no run '%s' in %s/runs; `cupel list` shows them", id,
-			       c->home);
+		return id_no_run(c->home, id, err);
 	(void)json_read_file(fd, "analysis.json", RECORD_MAX, &analysis, NULL);
 	r = json_read_file(fd, "verdict.json", RECORD_MAX, &verdict, NULL);
 	const char *state = r >= 0 ? "ended" : run_is_alive(c, id, NULL) ? "running" : "lost?";

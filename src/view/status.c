@@ -1,15 +1,43 @@
 #include "view/status.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/num.h"
 #include "base/str.h"
 
+#define ROOM_LEFT 3 /* at the end of the live line: a terminal writes ^C there */
+
 bool status_wanted(void)
 {
 	const char *term = getenv("TERM");
 	return isatty(STDERR_FILENO) && term && !str_eq(term, "dumb");
+}
+
+static unsigned columns(void)
+{
+	struct winsize size = { 0 };
+	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+}
+
+/* As many bytes as are at most `room` characters. */
+static size_t fitting(const char *text, unsigned room)
+{
+	size_t at = 0, length = strlen(text);
+	while (at < length && room-- > 0) {
+		size_t n = str_utf8_length(text + at, length - at);
+		at += n ? n : 1;
+	}
+	return at;
+}
+
+void status_show(const char *text)
+{
+	CLEANUP_FREE char *line =
+		xasprintf("\r\033[K%.*s", (int)fitting(text, columns() - ROOM_LEFT), text);
+	(void)!write(STDERR_FILENO, line, strlen(line));
 }
 
 void status_clear(void *data)
@@ -20,8 +48,7 @@ void status_clear(void *data)
 	s->on_screen = false;
 }
 
-/* Whole seconds: the line is for a glance. */
-static const char *elapsed_text(uint64_t ns, char *buffer, size_t room)
+const char *status_elapsed(uint64_t ns, char *buffer, size_t room)
 {
 	uint64_t seconds = ns / 1000000000;
 	if (seconds >= 60)
@@ -41,13 +68,11 @@ void status_sample(void *data, const struct keeper_msg *msg)
 			   : 0;
 	s->last_wall_ns = msg->sample.wall_ns;
 	s->last_cpu_usec = msg->sample.cpu_usec;
-	int n = snprintf(line, sizeof line,
-			 "\r\033[Kcupel: %s  memory %s of %s  cpu %.1f  processes %llu",
-			 elapsed_text(msg->sample.wall_ns, elapsed, sizeof elapsed),
-			 num_print_size(msg->sample.mem_bytes, used, sizeof used),
-			 num_print_size(s->limit_bytes, limit, sizeof limit), cpus,
-			 (unsigned long long)msg->sample.pids);
-	if (n > 0)
-		(void)!write(STDERR_FILENO, line, (size_t)n);
+	(void)snprintf(line, sizeof line, "cupel: %s  memory %s of %s  cpu %.1f  processes %llu",
+		       status_elapsed(msg->sample.wall_ns, elapsed, sizeof elapsed),
+		       num_print_size(msg->sample.mem_bytes, used, sizeof used),
+		       num_print_size(s->limit_bytes, limit, sizeof limit), cpus,
+		       (unsigned long long)msg->sample.pids);
+	status_show(line);
 	s->on_screen = true;
 }

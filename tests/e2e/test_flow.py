@@ -1,12 +1,17 @@
 """Pipelines: checked as a whole, run side by side, reused by what they depend on, and gone on with after whatever ended them."""
 
 import collections
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import random
+import re
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
@@ -88,6 +93,18 @@ class Pipelines:
 
 def label(task):
     return task["step"] + (f"[{task['shard']}]" if task["shard"] is not None else "")
+
+
+def read_all(master):
+    """What was written to the other end until it was closed."""
+    text = b""
+    try:
+        while part := os.read(master, 4096):
+            text += part
+    except OSError:
+        pass
+    os.close(master)
+    return text.decode()
 
 
 _numbers = iter(range(1 << 30))
@@ -446,6 +463,7 @@ steps:
     ("steps:\n  a: {command: 'true', outputs: [out/y]}\n  b:\n    command: 'true'\n"
      "    inputs: [{step: a, path: out/z}]\n", "5:14", ["makes no 'out/z'", "out/y"]),
     ("steps:\n  a:\n    runtime: nix\n    command: 'true'\n", "3:14", ["no runtime 'nix'"]),
+    ("runtime: nix\nsteps:\n  a: {command: 'true'}\n", "1:10", ["step a: ", "no runtime 'nix'"]),
     ("steps:\n  aaa: {command: 'true'}\n  b: {command: 'true', needs: [aab]}\n", "3:32",
      ["no step 'aab'", "'aaa'"]),
     ("steps:\n  a:\n    command: echo {{x}}\n", "3:14", ["{{x}}"]),
@@ -464,11 +482,61 @@ steps:
     ("steps:\n  a: {command: 'true', limits: {memory: 3Q}}\n", "2:41", ["3Q"]),
     ("steps:\n  a: {command: 'true', cache: maybe}\n", "2:31", ["off, on"]),
     ("steps:\n  a: {command: 'true', parameters: [none]}\n", "2:37", ["no parameter 'none'"]),
+    ("steps:\n  a: {command: 'true', scatter: {s: [p, q]}}\n"
+     "  b:\n    inputs: [{step: a, path: out/x}]\n    command: cat data/x\n", "5:14",
+     ["data/x", "data/a/SHARD/out/x"]),
+    ("steps:\n  a: {command: 'true', parameters: none}\n", "2:36", ["map", "[NAME, ...]"]),
+    ("steps:\n  a: {command: 'true', inputs: file}\n", "2:32", ["list", "[ENTRY, ...]"]),
+    ("steps:\n\ta: {command: 'true'}\n", "2:1", ["spaces, not with tabs"]),
+    ("steps:\n  a:\n    command: {{x}}\n", "3:15", ["begins with {{", "quotes"]),
+    ("steps:\n  a:\n    command: 'true'\n    outputs: [out/{{x}}]\n", "4:19", ["{{", "quotes"]),
+    ("steps:\n  a:\n  command: 'true'\n", "2:5", ["indented below its name"]),
 ])
 def test_mistakes_are_found_before_anything_runs(rooted, text, place, words):
     err = rooted.refused(text)
     assert err.startswith(f"p.yaml:{place}: "), err
     assert all(word in err for word in words), err
+
+
+def test_a_script_that_nothing_can_run_is_found_before_anything_runs(rooted):
+    script = rooted.write("#!/bin/sh\necho hi > out/x\n", "script")
+    text = "steps:\n  first: {command: 'true'}\n  a: {code: script}\n"
+    err = rooted.refused(text)
+    assert err.startswith("p.yaml:3:13: step a: ") and "chmod +x" in err, err
+    script.chmod(0o755)
+    rooted.write(text)
+    assert set(rooted.states().values()) == {"ok"}
+
+
+def test_the_last_words_of_a_failure_are_shown(rooted):
+    """As words: a step has no say over the terminal."""
+    rooted.write(LIMITS + r"""
+steps:
+  a: {command: "echo one >&2; echo two >&2; printf 'thr\\033[31mee\\nfour\\n\\n' >&2; exit 3"}
+""")
+    status, _, err = rooted.call("run", "p.yaml")
+    words = [line for line in err.splitlines() if line.startswith("cupel: a: | ")]
+    assert status == 3 and [line[len("cupel: a: | "):] for line in words][::2] == ["two", "four"]
+    assert len(words) == 3 and "\033" not in err and "ee" in words[1], err
+    assert "`cupel resume " in err and "`cupel run p.yaml` after an edit" in err
+
+
+def test_the_live_line_does_not_wrap(rooted):
+    """What has wrapped can't be taken back: each line stays on the screen."""
+    name = "n" * 32
+    rooted.write(LIMITS + f"steps:\n  {name}:\n    scatter: {{x: [{'a' * 40}, {'b' * 40}]}}\n"
+                          "    command: 'sleep 1'\n")
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    with rooted.caller.popen(rooted.caller.binary, "run", "-j", "2", "p.yaml", cwd=rooted.dir,
+                             env={"TERM": "xterm"}, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        text = read_all(master)
+    assert process.returncode == 0, text
+    live = re.findall("\r\033\\[K([^\r\n]+ done, [^\r\n]*)", text)
+    assert any(f"2 running: {'n' * 8}" in line for line in live), text
+    assert max(len(line) for line in live) < 60
+    assert text.rstrip().count("\033[K") > len(live), "it is wiped off at the end"
 
 
 def test_options_that_are_a_steps_own(rooted):

@@ -168,6 +168,28 @@ def test_show_of_one_that_goes_on_and_of_one_that_was_killed(root):
     assert f"cupel resume {name}" in ask(root, "show", name)
 
 
+def test_a_pipeline_that_is_taken_for_a_run_is_called_one(root, made):
+    for command in (["logs"], ["outputs"], ["rerun"]):
+        err = refused(root, *command, made["failed"])
+        assert "is a pipeline" in err and f"cupel show {made['failed']}" in err
+        assert "there is no run" in refused(root, *command, "none")
+
+
+def test_an_attempt_that_was_killed_does_not_go_on_for_ever(root):
+    """Whoever should have noted its end was killed too: its own record tells."""
+    pipeline = Pipeline(root, {"a": {}})
+    first, lost = f"{pipeline.id}-a-x1", f"{pipeline.id}-a-x2"
+    root.run("--", "false", id=first)
+    pipeline.event("a", None, "started", run=first)
+    pipeline.event("a", None, "started", run=lost)
+    pipeline.run("a", "--", "true")
+    pipeline.finish()
+    attempts = ask_json(root, "show", pipeline.id)["steps"][0]["tasks"][0]["attempts"]
+    assert [a["cause"] for a in attempts] == ["exit", "lost", "ok"]
+    page = ask(root, "report", pipeline.id, "--to", "-")
+    assert ">running<" not in page and ">lost<" in page
+
+
 def test_a_result_that_was_gone_on_from_is_none(root):
     """Whoever resumes a pipeline leaves the result of the time before until it has another."""
     pipeline = Pipeline(root, {"a": {}})

@@ -157,7 +157,7 @@ def test_every_key_of_the_configuration_is_in_its_page(tmp_path):
 
 def test_every_cause_and_layer_is_in_the_page_of_run():
     text = page("cupel-run.1")
-    verdict = (ROOT / "src/keeper/verdict.c").read_text(encoding="utf-8")
+    verdict = (ROOT / "src/keeper/cause.c").read_text(encoding="utf-8")
     causes = re.findall(r'\[CAUSE_\w+\] = "([a-z-]+)"', verdict)
     assert len(causes) > 10
     for cause in causes:

@@ -72,7 +72,7 @@ def test_done_once(keyed):
     ("reads", "b\nc\n", "input data/reads"),
     ("analysis.yaml", ANALYSIS + "args: [x]\n", "args"),
     ("analysis.yaml", ANALYSIS + "env: {X: 'y'}\n", "env X"),
-    ("analysis.yaml", ANALYSIS + "parameters: {q: 1}\n", "parameters"),
+    ("analysis.yaml", ANALYSIS + "parameters: {q: 1}\n", "parameter q"),
 ])
 def test_what_it_depends_on_means_another_run(keyed, name, text, part):
     first = keyed.run()

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-
 #include "spec/parameters.h"
 
 json_t *strv_json(const struct strv *list)

@@ -36,12 +36,13 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-char *fetch_path(const json_t *file)
+char *fetch_bytes(const json_t *object, const char *name)
 {
-	const char *hex = json_string_value(json_object_get(file, "path_hex"));
-	const char *path = json_string_value(json_object_get(file, "path"));
+	CLEANUP_FREE char *exact = xasprintf("%s_hex", name);
+	const char *hex = json_string_value(json_object_get(object, exact));
+	const char *text = json_string_value(json_object_get(object, name));
 	if (!hex)
-		return path && path[0] ? xstrdup(path) : NULL;
+		return text && text[0] ? xstrdup(text) : NULL;
 	size_t n = strlen(hex) / 2;
 	CLEANUP_FREE char *bytes = xcalloc(n + 1, 1);
 	for (size_t i = 0; i < n; i++) {
@@ -51,6 +52,11 @@ char *fetch_path(const json_t *file)
 		bytes[i] = (char)(high << 4 | low);
 	}
 	return take_ptr(bytes);
+}
+
+char *fetch_path(const json_t *file)
+{
+	return fetch_bytes(file, "path");
 }
 
 static int source_open(const struct fetch *f, const char *path, struct err *err)

@@ -8,6 +8,8 @@
 int fetch_manifest(int run_fd, json_t **ret, struct err *err);
 /* The bytes of a file's path, owned by the caller; NULL if the entry is none. */
 char *fetch_path(const json_t *file);
+/* The same of any text NAME that has its bytes in NAME_hex beside it if they are no UTF-8. */
+char *fetch_bytes(const json_t *object, const char *name);
 
 struct fetch {
 	int run_fd;             /* borrowed */

@@ -65,7 +65,7 @@ static int check_shown(const char *run_id, const json_t *analysis, const json_t 
 	}
 	json_array_foreach(json_object_get(analysis, "inputs"), i, one)
 	{
-		const char *name = json_string_value(json_object_get(one, "name"));
+		CLEANUP_FREE char *name = fetch_bytes(one, "name");
 		struct key_shown s = { .what = "input", .name = name };
 		if (!is_shown(parts, s, one))
 			return unfit(run_id, "an input is not what the key was made from", err);

@@ -1,5 +1,7 @@
 #include "spec/spec_json.h"
 
+#include <string.h>
+
 #include "spec/parameters.h"
 
 json_t *strv_json(const struct strv *list)
@@ -40,12 +42,24 @@ static void set_text(json_t *o, const char *key, const char *text)
 		json_object_set_new(o, key, json_text(text));
 }
 
+/* What is no UTF-8 is written lossily, for people; here are its bytes. */
+static void set_exact(json_t *o, const char *key, const char *text)
+{
+	CLEANUP_STR struct str hex = { 0 };
+	if (str_is_utf8(text, strlen(text)))
+		return;
+	for (const char *c = text; *c; c++)
+		str_addf(&hex, "%02x", (unsigned char)*c);
+	json_object_set_new(o, key, json_string(str_text(&hex)));
+}
+
 static json_t *inputs_json(const struct analysis *a)
 {
 	json_t *array = json_array();
 	for (size_t i = 0; i < a->n_inputs; i++) {
 		json_t *o = json_pack("{s:o,s:o}", "path", json_text(a->inputs[i].path), "name",
 				      json_text(a->inputs[i].name));
+		set_exact(o, "name_hex", a->inputs[i].name);
 		set_text(o, "step", a->inputs[i].step);
 		contents_to_json(&a->inputs[i].contents, o);
 		json_array_append_new(array, o);

@@ -193,3 +193,21 @@ def test_texts_of_many_shards_are_bounded(rooted):
     assert rooted.call("plan", rooted.write("steps:\n  a: {scatter: {x: {range: [1, 99]}}, "
                                             "command: 'echo {{x}} " + "y" * 100000 + "'}\n",
                                             "few.yaml"))[0] == 0
+
+
+def test_outputs_of_any_name_are_inputs_and_reused(rooted):
+    """Spaces, quotes, what is no UTF-8: shown under their own bytes, and found again."""
+    rooted.write(r"""for n in 'a b' "q\"u'o" '$(x);' "$(printf '\377x')" ü; do echo 1 > "out/$n"; done
+""", "odd.sh")
+    rooted.write(LIMITS + """
+steps:
+  a: {code: odd.sh}
+  each: {inputs: [{step: a, path: "out/*"}], command: "ls data/a/out | od -An -tx1 > out/x"}
+  whole: {inputs: [{step: a}], command: "ls data/a/out | od -An -tx1 > out/x"}
+""")
+    status, result, err = rooted.run()
+    assert status == 0, err
+    names = bytes.fromhex(rooted.output(result, "each", "out/x")).splitlines()
+    assert sorted(names) == sorted([b"a b", b"q\"u'o", b"$(x);", b"\xffx", "ü".encode()])
+    assert rooted.output(result, "whole", "out/x") == rooted.output(result, "each", "out/x")
+    assert set(rooted.states().values()) == {"reused"}

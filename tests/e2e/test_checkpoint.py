@@ -80,7 +80,7 @@ case $n in 0) exit 3;; 1) exit 85;; 2) kill -9 $$;; 3) trap 'exit 85' TERM; slee
 
 
 def test_another_analysis_has_another(cupel):
-    folder = cupel.dir / "two"
+    folder = cupel.dir / "two-checkpoints"
     folder.mkdir()
     (folder / "a.sh").write_text("#!/bin/sh\n" + COUNT + "85\n", encoding="utf-8")
     (folder / "in").write_text("1", encoding="utf-8")

@@ -65,7 +65,7 @@ void engine_prepare(struct engine *e, size_t task)
 /* More of the limit that was reached, as far as the step and the host allow. False if there is no more. */
 static bool grow(const struct engine *e, size_t task, enum cause cause)
 {
-	const struct task_state *s = &e->tasks[task];
+	struct task_state *s = &e->tasks[task];
 	struct flow_task *t = &e->flow->tasks[task];
 	const struct flow_retry *retry = &e->flow->steps[t->step].retries[cause];
 	int limit = flow_retry_limit(cause);
@@ -81,6 +81,7 @@ static bool grow(const struct engine *e, size_t task, enum cause cause)
 	if (more <= now)
 		return false;
 	limits_set(&t->analysis.limits, (enum limit_id)limit, more, "retries");
+	s->limits[limit] = more; /* it has to fit with that */
 	return true;
 }
 

@@ -257,7 +257,15 @@ static void try_again(struct engine *e, size_t task)
 				  .attempt = s->attempt,
 				  .wall_ns = s->wall_ns,
 				  .memory_bytes = s->memory_bytes };
-	set_reason(s, xasprintf("attempt %u ended: %s", s->attempt, s->cause_name));
+	int limit = flow_retry_limit(s->cause);
+	char more[64] = "";
+	if (limit >= 0)
+		(void)limit_write((enum limit_id)limit, s->limits[limit], more, sizeof more);
+	set_reason(s, xasprintf("attempt %u ended: %s%s%s%s%s", s->attempt, s->cause_name,
+				limit >= 0 ? ", now with " : "",
+				limit >= 0 ? limit_infos[limit].key : "", limit >= 0 ? " " : "",
+				more));
+	news.why = s->reason;
 	engine_set(e, task, FLOW_QUEUED);
 	queue_add(&e->queued, task);
 	engine_tell(e, &news);

@@ -102,8 +102,7 @@ void flow_progress_news(void *data, const struct flow_news *n)
 	if (n->kind == FLOW_NEWS_STARTED && !p->is_live)
 		fprintf(stderr, "cupel: %s: started: %s\n", label, n->why ? n->why : "");
 	if (n->kind == FLOW_NEWS_AGAIN)
-		fprintf(stderr, "cupel: %s: attempt %u ended (%s), it is tried again\n", label,
-			n->attempt, n->cause);
+		fprintf(stderr, "cupel: %s: it is tried again: %s\n", label, n->why);
 }
 
 void flow_progress_tally(void *data, const struct flow_tally *t)

@@ -322,6 +322,8 @@ steps:
         causes.append(json.loads((folder / "verdict.json").read_text())["cause"])
         limits.append(json.loads((folder / "analysis.json").read_text())["limits"]["memory"]["raw"])
     assert causes == ["oom", "oom", "ok"] and limits == [40 << 20, 80 << 20, 160 << 20]
+    why = rooted.call("why", result["id"])[1]
+    assert "attempt 1 ended: oom, now with memory 80M" in why and "memory 160M" in why
     rooted.write(f"""
 steps:
   hungry:

@@ -227,23 +227,6 @@ static int work(struct engine *e, struct err *err)
 	return r;
 }
 
-static int take_signals(struct engine *e, sigset_t *old, struct err *err)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	sigset_t set;
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-		struct sigaction action;
-		if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-			sigaddset(&set, signals[i]);
-	}
-	(void)signal(SIGPIPE, SIG_IGN);
-	if (sigprocmask(SIG_BLOCK, &set, old) < 0)
-		return err_errno(err, "block signals");
-	e->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return e->signal_fd < 0 ? err_errno(err, "read signals") : 0;
-}
-
 static json_t *task_json(const struct engine *e, size_t task)
 {
 	const struct flow_task *t = &e->flow->tasks[task];
@@ -330,7 +313,7 @@ int flow_run(const struct flow_request *q, struct flow_end *ret, struct err *err
 		return r;
 	FAULT_PHASE("flow-recorded");
 	flow_past_recover(q->config, e.record.previous, q->resume);
-	r = take_signals(&e, &old, err);
+	r = e.signal_fd = run_take_signals(&old, err);
 	if (r >= 0)
 		r = engine_open(&e, q, e.record.previous, err);
 	if (r >= 0)

@@ -93,7 +93,7 @@ static void on_message(struct following *f)
 		f->q->viewer->sample(f->q->viewer->data, &msg);
 }
 
-static int take_signals(struct following *f, sigset_t *old, struct err *err)
+int run_take_signals(sigset_t *ret_old, struct err *err)
 {
 	sigset_t set;
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
@@ -105,10 +105,10 @@ static int take_signals(struct following *f, sigset_t *old, struct err *err)
 			sigaddset(&set, signals[i]);
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (sigprocmask(SIG_BLOCK, &set, old) < 0)
+	if (sigprocmask(SIG_BLOCK, &set, ret_old) < 0)
 		return err_errno(err, "block signals");
-	f->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return f->signal_fd < 0 ? err_errno(err, "read signals") : 0;
+	int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? err_errno(err, "read signals") : fd;
 }
 
 static int follow(struct following *f, int *ret_exit_status, struct err *err)
@@ -149,7 +149,7 @@ int run_local(const struct run_request *request, int *ret_exit_status, struct er
 	};
 	int r = run_prepare(request->config, err);
 	if (r >= 0)
-		r = take_signals(&f, &old, err);
+		r = f.signal_fd = run_take_signals(&old, err);
 	if (r >= 0)
 		r = run_start(request->config, request->analysis, request->resolved, &f.run, err);
 	if (r >= 0)

@@ -1,6 +1,7 @@
 /* From what was asked to a verdict: spec -> runtime -> plan -> keeper, front to back, from outside the box. */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -105,6 +106,10 @@ struct run_request {
 	bool is_silent;                  /* the analysis's own output goes to its log only */
 	struct stages *ret_stages;       /* NULL, or filled with where the time went */
 };
+
+/* Signals that ask us to end are read from the descriptor from here on, but for those that the caller ignores; the mask that was is the
+ * caller's to put back. */
+int run_take_signals(sigset_t *ret_old, struct err *err);
 
 /* All of the above for one run: prepares, starts it, passes output and signals on, and waits for the verdict. Returns as run_finish. */
 int run_local(const struct run_request *request, int *ret_exit_status, struct err *err);

@@ -271,33 +271,6 @@ void flow_record_add(struct flow_record *r, json_t *line)
 		(void)flow_record_flush(r, NULL);
 }
 
-/* As JSON; most are plain. Owned by the caller. */
-static char *quoted(const char *text)
-{
-	static const char plain[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._,=+-";
-	if (text[strspn(text, plain)] == '\0')
-		return xasprintf("\"%s\"", text);
-	CLEANUP_JSON json_t *value = json_text(text);
-	char *made = json_dumps(value, JSON_ENCODE_ANY);
-	if (!made)
-		abort();
-	return made;
-}
-
-void flow_record_reused(struct flow_record *r, const char *step, const char *shard, const char *key,
-			const char *run)
-{
-	char now[40];
-	CLEANUP_FREE char *which = shard ? quoted(shard) : xstrdup("null");
-	str_addf(
-		&r->pending,
-		"{\"step\":\"%s\",\"shard\":%s,\"event\":\"reused\",\"key\":\"%s\",\"run\":\"%s\",\"time\":\"%s\"}\n",
-		step, which, key, run, clock_write(clock_real_ns(), now, sizeof now));
-	if (r->pending.length > PENDING_MAX)
-		(void)flow_record_flush(r, NULL);
-}
-
 int flow_record_flush(struct flow_record *r, struct err *err)
 {
 	if (!r->pending.length)

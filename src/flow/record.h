@@ -38,9 +38,6 @@ int flow_record_resume(const struct config *c, const char *id, struct flow_recor
 		       struct err *err);
 /* Takes `line`; its time is added. */
 void flow_record_add(struct flow_record *r, json_t *line);
-/* The line of a task whose result is used again, of which there may be many thousand; the shard may be NULL. */
-void flow_record_reused(struct flow_record *r, const char *step, const char *shard, const char *key,
-			const char *run);
 /* What was added is in the file: it survives us, though not a power cut. */
 int flow_record_flush(struct flow_record *r, struct err *err);
 int flow_record_end(struct flow_record *r, const json_t *result, struct err *err);

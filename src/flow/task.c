@@ -114,9 +114,9 @@ static void use_again(struct engine *e, size_t task)
 				  .task = &e->flow->tasks[task],
 				  .run = e->made[task].run,
 				  .ok = true };
-	/* The name of a step, a key and a run's id have no character that JSON would have to escape. */
-	flow_record_reused(&e->record, e->flow->steps[e->flow->tasks[task].step].name,
-			   e->flow->tasks[task].shard, e->tasks[task].key, e->made[task].run);
+	json_t *line = line_of(e, task, "reused");
+	json_object_set_new(line, "run", json_string(e->made[task].run));
+	flow_record_add(&e->record, line);
 	engine_set(e, task, FLOW_REUSED);
 	engine_tell(e, &news);
 	flow_unlink(&e->flow->tasks[task]);

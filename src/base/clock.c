@@ -23,17 +23,33 @@ uint64_t clock_real_ns(void)
 	return read_ns(CLOCK_REALTIME);
 }
 
+/* The day of the Gregorian calendar. Years are counted from March, so that a leap day is the last of its year, and in spans of 400,
+ * which have 146097 days. */
+static void read_day(uint64_t days, unsigned *ret_year, unsigned *ret_month, unsigned *ret_day)
+{
+	uint64_t since = days + 719468; /* since 0000-03-01 */
+	unsigned of_span = (unsigned)(since % 146097);
+	unsigned year = (of_span - of_span / 1460 + of_span / 36524 - of_span / 146096) / 365;
+	unsigned of_year = of_span - (365 * year + year / 4 - year / 100);
+	unsigned month = (5 * of_year + 2) / 153; /* 0: March; five months have 153 days */
+
+	*ret_day = of_year - (153 * month + 2) / 5 + 1;
+	*ret_month = month < 10 ? month + 3 : month - 9;
+	*ret_year = year + (unsigned)(since / 146097) * 400 + (*ret_month <= 2);
+}
+
+/* By hand, since gmtime_r reads the host's time zone first, in each process anew. 64 bits of nanoseconds end in 2554, so the year has
+ * four digits. */
 char *clock_write(uint64_t real_ns, char *buffer, size_t room)
 {
-	time_t seconds = (time_t)(real_ns / NS_PER_SEC);
+	uint64_t seconds = real_ns / NS_PER_SEC;
 	unsigned ms = (unsigned)(real_ns % NS_PER_SEC / NS_PER_MS);
-	char date[32] = "";
-	struct tm utc;
+	unsigned of_day = (unsigned)(seconds % 86400);
+	unsigned year, month, day;
 
-	/* 64 bits of nanoseconds end in 2554, so the year has four digits and gmtime_r succeeds. */
-	(void)gmtime_r(&seconds, &utc);
-	(void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
-	(void)snprintf(buffer, room, "%s.%03uZ", date, ms);
+	read_day(seconds / 86400, &year, &month, &day);
+	(void)snprintf(buffer, room, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", year, month, day,
+		       of_day / 3600, of_day / 60 % 60, of_day % 60, ms);
 	return buffer;
 }
 

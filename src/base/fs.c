@@ -203,11 +203,14 @@ static int write_atomic(int dir_fd, const char *name, const void *bytes, size_t 
 	if (r < 0)
 		return r;
 	FAULT_PHASE("atomic-written");
+	if (ready) {
+		(void)sync_file_range(t.fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+		r = ready(data);
+		if (r < 0)
+			return r;
+	}
 	if (fsync(t.fd) < 0)
 		return -errno;
-	r = ready ? ready(data) : 0;
-	if (r < 0)
-		return r;
 	FAULT_PHASE("atomic-synced");
 	if (renameat(dir_fd, t.name, dir_fd, name) < 0)
 		return -errno;

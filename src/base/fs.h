@@ -38,8 +38,8 @@ int fs_write_atomic(int dir_fd, const char *name, const void *bytes, size_t leng
  * files: as above. */
 int fs_write_new(int dir_fd, const char *name, const void *bytes, size_t length, mode_t mode,
 		 struct err *err);
-/* As fs_write_atomic, where something else must be durable too before the name changes: `ready` is asked last, and its negative errno leaves the
- * name as it was. */
+/* As fs_write_atomic, where something else must be durable too before the name changes: `ready` sees to that while the content is on its
+ * way to the disk, and its negative errno leaves the name as it was. */
 int fs_write_atomic_when(int dir_fd, const char *name, const void *bytes, size_t length,
 			 mode_t mode, int (*ready)(void *data), void *data, struct err *err);
 /* write(2) until done or error. */

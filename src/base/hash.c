@@ -12,7 +12,8 @@
 
 #include "base/str.h"
 
-#define READ_SIZE (256 * 1024)
+#define SMALL_SIZE 4096
+#define READ_SIZE  (256 * 1024)
 
 struct hash {
 	SHA256_CTX context;
@@ -72,13 +73,18 @@ void hash_bytes(const void *bytes, size_t length, char ret_hex[HASH_HEX])
 
 int hash_file(int fd, char ret_hex[HASH_HEX])
 {
-	CLEANUP_FREE char *buffer = xmalloc(READ_SIZE);
+	char small[SMALL_SIZE] = { 0 };
+	CLEANUP_FREE char *large = NULL;
 	struct hash h;
 	off_t at = 0;
 
 	hash_restart(&h);
 	for (;;) {
-		ssize_t n = pread(fd, buffer, READ_SIZE, at);
+		/* Most files are small, and then a large buffer costs more than what is read. */
+		if (at >= SMALL_SIZE && !large)
+			large = xmalloc(READ_SIZE);
+		char *buffer = large ? large : small;
+		ssize_t n = pread(fd, buffer, large ? READ_SIZE : sizeof(small), at);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)

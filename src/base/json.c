@@ -3,9 +3,17 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/fs.h"
 #include "base/str.h"
+
+void json_seed(void)
+{
+	size_t seed = 0;
+	if (getrandom(&seed, sizeof seed, 0) == sizeof seed && seed)
+		json_object_seed(seed); /* jansson keeps the first one */
+}
 
 json_t *json_text(const char *text)
 {

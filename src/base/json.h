@@ -8,6 +8,9 @@
 
 #define CLEANUP_JSON __attribute__((cleanup(json_decrefp))) /* jansson's own */
 
+/* Draws what the order of keys in memory depends on, once for this process and those forked from it; without this each draws for
+ * itself, from a file. */
+void json_seed(void);
 /* String value; bytes that are not UTF-8 are written as \ufffd so that a record is never lost for a name. */
 json_t *json_text(const char *text);
 /* u64 beyond 2^63-1 is clamped there (jansson's integers are signed). */

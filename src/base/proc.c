@@ -9,6 +9,9 @@
 #include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
 
 int proc_pidfd_open(pid_t pid)
 {
@@ -95,16 +98,24 @@ ssize_t proc_recv_fd(int socket_fd, void *msg, size_t room, int *ret_fd)
 	return n;
 }
 
-static int spawn_setup(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr, int error_fd)
+struct spawning {
+	const char *program; /* a path, or a name to be found in PATH */
+	char *const *argv;
+	char *const *env;
+	int fds[3]; /* of the new process; -1: none */
+};
+
+static int spawn_setup(const struct spawning *q, posix_spawn_file_actions_t *actions,
+		       posix_spawnattr_t *attr)
 {
 	sigset_t none, all;
+	int r = 0;
 	(void)sigemptyset(&none);
 	(void)sigfillset(&all);
-	int r = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-	if (r == 0)
-		r = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
-	if (r == 0)
-		r = posix_spawn_file_actions_adddup2(actions, error_fd, 2);
+	for (int fd = 0; r == 0 && fd < 3; fd++)
+		r = q->fds[fd] < 0 ? posix_spawn_file_actions_addopen(actions, fd, "/dev/null",
+								      fd ? O_WRONLY : O_RDONLY, 0)
+				   : posix_spawn_file_actions_adddup2(actions, q->fds[fd], fd);
 	/* A keeper blocks signals to read them from a descriptor; a child must not inherit that. */
 	if (r == 0)
 		r = posix_spawnattr_setsigmask(attr, &none);
@@ -115,29 +126,53 @@ static int spawn_setup(posix_spawn_file_actions_t *actions, posix_spawnattr_t *a
 	return -r;
 }
 
-int proc_run(const char *program, char *const argv[], int error_fd)
+/* Its pid, or negative errno. */
+static pid_t spawn(const struct spawning *q)
 {
-	char *const env[] = { (char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C",
-			      NULL };
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	pid_t pid = -1;
-	int status = 0;
 	if (posix_spawn_file_actions_init(&actions) != 0)
 		return -ENOMEM;
 	if (posix_spawnattr_init(&attr) != 0) {
 		(void)posix_spawn_file_actions_destroy(&actions);
 		return -ENOMEM;
 	}
-	int r = spawn_setup(&actions, &attr, error_fd);
+	int r = spawn_setup(q, &actions, &attr);
 	if (r == 0)
-		r = -posix_spawn(&pid, program, &actions, &attr, argv, env);
+		r = -posix_spawnp(&pid, q->program, &actions, &attr, q->argv, q->env);
 	(void)posix_spawn_file_actions_destroy(&actions);
 	(void)posix_spawnattr_destroy(&attr);
-	if (r < 0)
-		return r;
+	return r < 0 ? r : pid;
+}
+
+int proc_run(const char *program, char *const argv[], int error_fd)
+{
+	char *const env[] = { (char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C",
+			      NULL };
+	struct spawning q = { program, argv, env, { -1, -1, error_fd } };
+	int status = 0;
+	pid_t pid = spawn(&q);
+	if (pid < 0)
+		return pid;
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
 	return status;
+}
+
+int proc_start(char *const argv[], pid_t *ret_pid, int *ret_fd)
+{
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	CLEANUP_FD int ours = ends[0];
+	CLEANUP_FD int theirs = ends[1];
+	struct spawning q = { argv[0], argv, environ, { theirs, theirs, STDERR_FILENO } };
+	pid_t pid = spawn(&q);
+	if (pid < 0)
+		return pid;
+	*ret_pid = pid;
+	*ret_fd = take_fd(&ours);
+	return 0;
 }

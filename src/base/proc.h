@@ -17,3 +17,6 @@ ssize_t proc_recv_fd(int socket_fd, void *msg, size_t room, int *ret_fd);
 /* Runs a program to its end with nothing of our environment; what it prints is dropped, its messages go to error_fd. Negative errno, or its
  * wait status. */
 int proc_run(const char *program, char *const argv[], int error_fd);
+/* Starts a program with our environment; the other end of its standard input and output is *ret_fd, owned by the caller, who is to wait for
+ * *ret_pid. Negative errno. */
+int proc_start(char *const argv[], pid_t *ret_pid, int *ret_fd);

@@ -225,7 +225,7 @@ static int walk_init(struct walk *w, int parent_fd)
 		return -EIO;
 	w->parent_fd = parent_fd;
 	(void)snprintf(w->fresh, sizeof(w->fresh), "%016llx-", (unsigned long long)random);
-	w->frames = xcalloc(DEPTH_MAX, sizeof(*w->frames));
+	w->frames = xmalloc(DEPTH_MAX * sizeof(*w->frames)); /* mostly few are touched */
 	return 0;
 }
 

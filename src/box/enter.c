@@ -24,10 +24,7 @@
 #include "box/seccomp.h"
 #include "box/userns.h"
 
-#define CONTROL_FD 3 /* where init keeps its socket, behind the three standard descriptors */
-#define IMAGE_FD   4 /* the runtime's own file system, if it has one, until the root is made */
-/* The host's own services are worth more than any analysis when the host itself runs out of memory. */
-#define OOM_SCORE "500"
+#define IMAGE_FD 4 /* the runtime's own file system, if it has one, until the root is made */
 
 struct entering {
 	const struct box_entry *e;
@@ -52,8 +49,7 @@ static _Noreturn void fail(int control_fd, const struct err *err)
 	_exit(1);
 }
 
-/* A caller's real-time policy or raised priority is not for an analysis, and a group of the cpu controller refuses the former. */
-static int lower_priority(struct err *err)
+int box_lower_priority(struct err *err)
 {
 	struct sched_param none = { 0 };
 	int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
@@ -68,7 +64,7 @@ static int lower_priority(struct err *err)
 /* Before anything else, so that all that follows is counted. */
 static int join_budget(struct entering *s, struct err *err)
 {
-	int r = lower_priority(err);
+	int r = box_lower_priority(err);
 	if (r < 0)
 		return r;
 	for (int i = 0; i < s->e->n_join; i++)
@@ -90,7 +86,7 @@ static int set_descriptors(struct entering *s, struct err *err)
 			return err_errno(err, "move a descriptor");
 	}
 	for (int i = 0; i < n; i++)
-		if (dup3(from[i], i, i >= CONTROL_FD ? O_CLOEXEC : 0) < 0 && errno != EINVAL)
+		if (dup3(from[i], i, i >= BOX_CONTROL_FD ? O_CLOEXEC : 0) < 0 && errno != EINVAL)
 			return err_errno(err, "place descriptor %d", i);
 	if (close_range((unsigned)n, ~0U, 0) < 0)
 		return err_errno(err, "close all other descriptors");
@@ -133,12 +129,11 @@ static int map_first_user(struct entering *s, struct err *err)
 	return userns_map_self(proc_fd, BOX_UID, s->e->uid, BOX_GID, s->e->gid, err);
 }
 
-/* The keeper's word that the working directory is made, or the checkpoint, perhaps with its mount. */
-static int take_work(void *data, enum step_kind which, struct root_work *ret, struct err *err)
+int box_take_work(void *data, enum step_kind which, struct root_work *ret, struct err *err)
 {
 	struct box_cmd cmd;
 	int fd = -1;
-	ssize_t n = proc_recv_fd(CONTROL_FD, &cmd, sizeof cmd, &fd);
+	ssize_t n = proc_recv_fd(BOX_CONTROL_FD, &cmd, sizeof cmd, &fd);
 	if (n == 0)
 		_exit(1); /* the keeper is gone */
 	if (n != sizeof cmd || cmd.kind != (which == STEP_WORK ? BOX_CMD_WORK : BOX_CMD_CHECKPOINT))
@@ -150,22 +145,20 @@ static int take_work(void *data, enum step_kind which, struct root_work *ret, st
 static int make_root(struct entering *s, struct err *err)
 {
 	struct root_request request = { .plan = s->e->plan,
-					.take_work = take_work,
+					.take_work = box_take_work,
 					.uid = s->e->is_root ? s->e->uid : (uid_t)-1,
 					.gid = s->e->gid,
 					.image_fd = s->e->image_fd < 0 ? -1 : IMAGE_FD };
 	return root_make(&request, &s->root, err);
 }
 
-/* At a core limit of 1 the kernel runs no core handler, which would be a program of the host's root; at 0 it does (core(5)). A caller
- * whose hard limit is 0 can't be given 1 without CAP_SYS_RESOURCE, which is a fault only where there is a handler. */
-static int quell_cores(const struct entering *s, struct err *err)
+int box_quell_cores(int proc_fd, struct err *err)
 {
 	const struct rlimit one = { 1, 1 };
 	char pattern[256] = "";
 	if (setrlimit(RLIMIT_CORE, &one) == 0)
 		return 0;
-	(void)fs_read_small(s->root.proc_fd, "sys/kernel/core_pattern", pattern, sizeof pattern);
+	(void)fs_read_small(proc_fd, "sys/kernel/core_pattern", pattern, sizeof pattern);
 	if (pattern[0] != '|' && pattern[0] != '@')
 		return 0;
 	return err_set(
@@ -190,10 +183,12 @@ static int make_names(struct entering *s, struct err *err)
 
 static int make_killable(struct entering *s, struct err *err)
 {
-	int r = fs_write_small(s->root.proc_fd, "self/oom_score_adj", OOM_SCORE);
+	char score[16];
+	(void)snprintf(score, sizeof score, "%d", BOX_OOM_SCORE);
+	int r = fs_write_small(s->root.proc_fd, "self/oom_score_adj", score);
 	if (r < 0)
 		return err_set(err, ERR_HOST, -r, "set oom_score_adj: %s", strerrordesc_np(-r));
-	return quell_cores(s, err);
+	return box_quell_cores(s->root.proc_fd, err);
 }
 
 static int wait_for(int control_fd, enum box_cmd_kind kind, struct err *err)
@@ -256,7 +251,6 @@ static int set_process(struct entering *s, struct err *err)
 	int r = set_rlimits(p, err);
 	if (r < 0)
 		return r;
-	(void)umask(022);
 	if (chdir(p->cwd) < 0)
 		return err_errno(err, "enter %s", p->cwd);
 	return caps_drop_all(err);
@@ -266,7 +260,7 @@ static int set_process(struct entering *s, struct err *err)
 static int close_rest(struct entering *s, struct err *err)
 {
 	root_release(&s->root);
-	if (close_range(CONTROL_FD + 1, ~0U, 0) < 0)
+	if (close_range(BOX_CONTROL_FD + 1, ~0U, 0) < 0)
 		return err_errno(err, "close all other descriptors");
 	return 0;
 }
@@ -307,12 +301,13 @@ _Noreturn void box_enter(const struct box_entry *e)
 	uint32_t usec[BOX_STEPS_MAX] = { 0 };
 	int control_fd = e->control_fd;
 	FAULT_PHASE("init-born");
+	(void)umask(022); /* the caller's may hide from the analysis what is made for it */
 	uint64_t before = clock_monotonic_ns();
 	for (size_t i = 0; i < N_STEPS; i++) {
 		if (steps[i](&state, &err) < 0)
 			fail(control_fd, &err);
 		if (steps[i] == set_descriptors)
-			control_fd = CONTROL_FD;
+			control_fd = BOX_CONTROL_FD;
 		uint64_t now = clock_monotonic_ns();
 		usec[i] = (uint32_t)((now - before) / 1000);
 		before = now;

@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "box/mount.h"
 #include "box/plan.h"
 
 enum box_ns {
@@ -35,7 +36,9 @@ enum box_ns {
 extern const char
 	*const box_ns_names[BOX_NS_COUNT_]; /* as in /proc/PID/ns; "mnt" is the layer "mount" */
 
-#define BOX_JOIN_MAX  6
+#define BOX_JOIN_MAX 6
+/* The host's own services are worth more than any analysis when the host itself runs out of memory. */
+#define BOX_OOM_SCORE 500
 #define BOX_STEPS_MAX 12
 extern const char *const box_step_names[BOX_STEPS_MAX]; /* NULL-terminated if shorter */
 
@@ -70,7 +73,8 @@ enum box_msg_kind {
 	BOX_MSG_READY,
 	BOX_MSG_STARTED,
 	BOX_MSG_EXEC_FAILED,
-	BOX_MSG_EXITED
+	BOX_MSG_EXITED,
+	BOX_MSG_MAP /* init is in a user namespace of its own, which somebody outside has to map */
 };
 
 struct box_msg {
@@ -88,7 +92,8 @@ enum box_cmd_kind {
 	BOX_CMD_CHECKPOINT,
 	BOX_CMD_GO,
 	BOX_CMD_SIGNAL_MAIN,
-	BOX_CMD_SIGNAL_ALL
+	BOX_CMD_SIGNAL_ALL,
+	BOX_CMD_MAPPED
 };
 
 struct box_cmd {
@@ -119,10 +124,22 @@ struct box_entry {
 
 /* Flags for the clone that makes init. */
 uint64_t box_clone_flags(const struct box_entry *e);
+/* A caller's real-time policy or raised priority is not for an analysis, and a group of the cpu controller refuses the former. */
+int box_lower_priority(struct err *err);
+/* At a core limit of 1 the kernel runs no core handler, which would be a program of the host's root; at 0 it does (core(5)). A caller
+ * whose hard limit is 0 can't be given 1 without CAP_SYS_RESOURCE, which is a fault only where there is a handler. proc_fd: a procfs. */
+int box_quell_cores(int proc_fd, struct err *err);
 /* In the fresh child: sets everything up, is init, never returns. */
 _Noreturn void box_enter(const struct box_entry *e);
 
+/* Where init keeps its socket, behind the three standard descriptors; so does whoever makes the root for another. */
+#define BOX_CONTROL_FD 3
+/* For root_make: the keeper's word that the working directory is made, or the checkpoint, perhaps with its mount. */
+int box_take_work(void *data, enum step_kind which, struct root_work *ret, struct err *err);
+
 /* init.c */
 _Noreturn void init_run(const struct box_entry *e, int control_fd);
+/* In a child that shares init's memory until it is another program: nothing of it may change but its own frames. */
+_Noreturn void init_become(char *const argv[], char *const envp[], volatile int *ret_error);
 /* facts.c: reads what the kernel says of the calling process. */
 int facts_read(const struct plan *plan, struct box_facts *ret, struct err *err);

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
 #include "base/fs.h"
@@ -14,7 +15,7 @@
 #include "base/str.h"
 #include "box/enter.h"
 
-#define MOUNTINFO_MAX (1 << 20)
+#define READ_ROOM 4096 /* what the kernel gives of it at once */
 
 const char *const box_ns_names[BOX_NS_COUNT_] = { "user", "mnt", "pid",   "net",
 						  "ipc",  "uts", "cgroup" };
@@ -44,7 +45,7 @@ static int read_status(struct box_facts *f, struct err *err)
 {
 	static const char *const sets[] = { "\nCapInh:", "\nCapPrm:", "\nCapEff:", "\nCapBnd:",
 					    "\nCapAmb:" };
-	CLEANUP_FREE char *status = xcalloc(1, 8192);
+	CLEANUP_FREE char *status = xmalloc(8192);
 	if (fs_read_small(AT_FDCWD, "/proc/self/status", status, 8192) < 0)
 		return err_errno(err, "read back /proc/self/status");
 	int r = read_numbers(status, "\nUid:", f->uid, 4);
@@ -71,11 +72,11 @@ static int read_status(struct box_facts *f, struct err *err)
 
 static int read_namespaces(struct box_facts *f, struct err *err)
 {
+	CLEANUP_FD int dir_fd = open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (int i = 0; i < BOX_NS_COUNT_; i++) {
-		char path[64], link[64] = "";
-		(void)snprintf(path, sizeof path, "/proc/self/ns/%s", box_ns_names[i]);
-		if (readlink(path, link, sizeof link - 1) < 0)
-			return err_errno(err, "read back %s", path);
+		char link[64] = "";
+		if (readlinkat(dir_fd, box_ns_names[i], link, sizeof link - 1) < 0)
+			return err_errno(err, "read back /proc/self/ns/%s", box_ns_names[i]);
 		const char *number = strchr(link, '[');
 		f->ns[i] = number ? strtoull(number + 1, NULL, 10) : 0;
 	}
@@ -99,6 +100,25 @@ static bool planned_writable(const struct plan *p, const char *target)
 	return false;
 }
 
+/* What OCI runtimes put over what is to be hidden in /proc: the null device, or an empty directory that stays so. And the root itself, which
+ * some mount anew: nothing is in it but what was made there, so read-only is enough. */
+static bool is_harmless(const char *target, const char *options)
+{
+	struct stat st = { 0 };
+	if (str_eq(target, "/"))
+		return has_option(options, "ro");
+	if (!path_within(target, "/proc") || stat(target, &st) < 0)
+		return false;
+	if (S_ISCHR(st.st_mode))
+		return st.st_rdev == makedev(1, 3);
+	CLEANUP_DIR DIR *dir = S_ISDIR(st.st_mode) && has_option(options, "ro") ? opendir(target)
+										: NULL;
+	int n = 0;
+	while (dir && n < 3 && readdir(dir))
+		n++;
+	return dir && n == 2; /* "." and ".." */
+}
+
 /* Each mount of the box: only what is planned to be writable is, no set-id program and no device works anywhere. */
 static void judge_mount(const struct plan *p, const char *target, const char *options,
 			struct box_facts *f)
@@ -110,7 +130,7 @@ static void judge_mount(const struct plan *p, const char *target, const char *op
 	f->n_mounts++;
 	f->n_writable += writable && !device;
 	f->has_checkpoint |= writable && p->checkpoint && str_eq(target, p->checkpoint);
-	if (weak && !f->odd_mount[0])
+	if (weak && !f->odd_mount[0] && !is_harmless(target, options))
 		(void)snprintf(f->odd_mount, sizeof f->odd_mount, "%.180s (%.60s)", target,
 			       options);
 }
@@ -128,14 +148,28 @@ static void unescape(char *text)
 	*to = 0;
 }
 
+/* The fifth and sixth field: where it is, and its flags. False where the line has no such. */
+static bool split_mount(char *line, char **ret_target, char **ret_options)
+{
+	char *at = line, *fields[6];
+	for (int i = 0; i < 6; i++) {
+		fields[i] = strsep(&at, " ");
+		if (!at)
+			return false;
+	}
+	*ret_target = fields[4];
+	*ret_options = fields[5];
+	return true;
+}
+
 static int read_mounts(const struct plan *p, struct box_facts *f, struct err *err)
 {
+	char buffer[READ_ROOM], line[8192], *target, *options;
 	CLEANUP_FILE FILE *file = fopen("/proc/self/mountinfo", "re");
-	char line[8192], target[4096], options[512];
-	if (!file)
+	if (!file || setvbuf(file, buffer, _IOFBF, sizeof buffer) != 0)
 		return err_errno(err, "read back /proc/self/mountinfo");
 	while (fgets(line, sizeof line, file))
-		if (sscanf(line, "%*s %*s %*s %*s %4095s %511s", target, options) == 2) {
+		if (split_mount(line, &target, &options)) {
 			unescape(target);
 			judge_mount(p, target, options, f);
 		}

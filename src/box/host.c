@@ -58,12 +58,13 @@ static void free_links(struct host_link *links, size_t n)
 /* Enough for the cpus an analysis usually gets; a block is about 1.5 KiB. */
 static char *read_cpuinfo(void)
 {
-	char *text = xcalloc(1, CPUINFO_MAX);
+	char *text = xmalloc(CPUINFO_MAX);
 	CLEANUP_FD int fd = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
 	size_t length = 0;
 	for (ssize_t n = 1; fd >= 0 && n > 0 && length < CPUINFO_MAX - 1;
 	     length += (size_t)(n > 0 ? n : 0))
 		n = read(fd, text + length, CPUINFO_MAX - 1 - length);
+	text[length] = 0;
 	return text;
 }
 

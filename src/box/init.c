@@ -19,10 +19,8 @@ static void tell(int control_fd, const struct box_msg *msg)
 }
 
 /* execvpe searches the caller's PATH, not the plan's, so the search is ours. The errno that counts is the most telling one. */
-static int exec_search(const struct plan *plan)
+static int exec_search(char *const argv[], char *const envp[])
 {
-	char *const *argv = plan->argv.v;
-	char *const *envp = plan->env.v;
 	char path[4096];
 	const char *search = "";
 	int best = ENOENT;
@@ -30,9 +28,9 @@ static int exec_search(const struct plan *plan)
 		(void)execve(argv[0], argv, envp);
 		return errno;
 	}
-	for (size_t i = 0; i < plan->env.n; i++)
-		if (strncmp(plan->env.v[i], "PATH=", 5) == 0)
-			search = plan->env.v[i] + 5;
+	for (size_t i = 0; envp[i]; i++)
+		if (strncmp(envp[i], "PATH=", 5) == 0)
+			search = envp[i] + 5;
 	while (*search) {
 		size_t n = strcspn(search, ":");
 		if (snprintf(path, sizeof path, "%.*s/%s", (int)n, search, argv[0]) <
@@ -46,8 +44,7 @@ static int exec_search(const struct plan *plan)
 	return best;
 }
 
-/* In a child that shares init's memory until it is another program: nothing of it may change but its own frames. */
-static _Noreturn void analysis(const struct plan *plan, volatile int *ret_error)
+_Noreturn void init_become(char *const argv[], char *const envp[], volatile int *ret_error)
 {
 	sigset_t none;
 	sigemptyset(&none);
@@ -59,7 +56,7 @@ static _Noreturn void analysis(const struct plan *plan, volatile int *ret_error)
 			      sizeof by_default[3]);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)setsid();
-	int error = exec_search(plan);
+	int error = exec_search(argv, envp);
 	*ret_error = error;
 	_exit(error == ENOENT ? 127 : 126);
 }
@@ -77,7 +74,7 @@ static pid_t start(const struct plan *plan, int control_fd)
 		_exit(1);
 	}
 	if (pid == 0)
-		analysis(plan, &error);
+		init_become(plan->argv.v, plan->env.v, &error);
 	/* NOLINTEND(clang-analyzer-security.insecureAPI.vfork, clang-analyzer-unix.Vfork) */
 	struct box_msg msg = { .kind = BOX_MSG_STARTED };
 	if (error)

@@ -1,10 +1,12 @@
-/* Runs at build time: turns the policy below into a BPF program as a C header.
+/* Runs at build time: turns the policy below into a BPF program as a C header, and into a profile for container engines.
  *
  * Allowed calls are listed; calls that are refused on purpose answer EPERM; whatever else there is or will be
  * answers ENOSYS, which programs take as "an older kernel" and fall back. Another architecture's call table
- * (i386, x32) kills the process. */
+ * (i386, x32) kills the process. libseccomp makes a program of this; a launch loads a shorter one, which filter.c makes and
+ * holds against the first. */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
@@ -20,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "box/filter.h"
 
 /* clang-format off */
 static const char *const allowed[] = {
@@ -103,9 +106,11 @@ static void rules(scmp_filter_ctx ctx, const char *const *names, size_t count, u
 	}
 }
 
+/* The ways to number memory and files that a program may ask for, and the question which one it has. */
+static const unsigned personalities[] = { 0, 0x20000, 0x40000, 0xffffffff };
+
 static void rules_for_personality(scmp_filter_ctx ctx)
 {
-	static const unsigned personalities[] = { 0, 0x20000, 0x40000, 0xffffffff };
 	for (size_t i = 0; i < sizeof personalities / sizeof *personalities; i++)
 		check(seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(personality), 1,
 				       SCMP_A0(SCMP_CMP_MASKED_EQ, 0xffffffff, personalities[i])),
@@ -125,12 +130,9 @@ static void rules_for_personality(scmp_filter_ctx ctx)
 #define IF_SET(k, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, k, yes, no)
 #define ANSWER(action)     BPF_STMT(BPF_RET | BPF_K, action)
 
-static size_t write_prelude(struct sock_filter *out)
+static void add_judged(struct filter *f)
 {
-	const struct sock_filter prelude[] = {
-		LOAD(arch),
-		IF_EQ(seccomp_arch_native(), 0, 46), /* past the end: the general part judges it */
-		LOAD(nr),
+	const struct sock_filter judged[] = {
 		IF_EQ((unsigned)SCMP_SYS(ioctl), 0, 5),
 		LOAD(args[1]),
 		IF_EQ(0x5412, 2, 0),
@@ -177,8 +179,54 @@ static size_t write_prelude(struct sock_filter *out)
 		ANSWER(SECCOMP_RET_ERRNO | EAFNOSUPPORT),
 		ANSWER(SECCOMP_RET_ERRNO | EPROTONOSUPPORT),
 	};
-	memcpy(out, prelude, sizeof prelude);
-	return sizeof prelude / sizeof *prelude;
+	filter_add(f, judged, sizeof judged / sizeof *judged);
+}
+
+/* What libseccomp can't say, in front of what it can. */
+static void make_model(struct filter *f, scmp_filter_ctx ctx)
+{
+	struct sock_filter begin[] = { LOAD(arch), IF_EQ(seccomp_arch_native(), 0, 0), LOAD(nr) };
+	FILE *bpf = tmpfile();
+	if (!bpf)
+		check(-errno, "temporary file");
+	filter_add(f, begin, sizeof begin / sizeof *begin);
+	add_judged(f);
+	f->code[1].jf = (uint8_t)(f->n - 2); /* past these: the general part judges it */
+	check(seccomp_export_bpf(ctx, fileno(bpf)), "export");
+	rewind(bpf);
+	f->n += fread(f->code + f->n, sizeof *f->code, sizeof f->code / sizeof *f->code - f->n,
+		      bpf);
+	(void)fclose(bpf);
+}
+
+/* The same answers from fewer instructions. */
+static void make_short(struct filter *f, const struct filter *model)
+{
+	struct seccomp_data call = { 0 };
+	const struct sock_filter begin[] = {
+		LOAD(arch),
+		IF_EQ(seccomp_arch_native(), 1, 0),
+		ANSWER(SECCOMP_RET_KILL_PROCESS),
+		LOAD(nr),
+		IF_EQ((unsigned)SCMP_SYS(personality), 0, 7),
+		LOAD(args[0]),
+		IF_EQ(personalities[0], 3, 0),
+		IF_EQ(personalities[1], 2, 0),
+		IF_EQ(personalities[2], 1, 0),
+		IF_EQ(personalities[3], 0, 1),
+		ANSWER(SECCOMP_RET_ALLOW),
+		ANSWER(SECCOMP_RET_ERRNO | ENOSYS),
+	};
+	filter_add(f, begin, sizeof begin / sizeof *begin);
+	add_judged(f);
+	if (!filter_add_search(f, model, seccomp_arch_native()))
+		check(-E2BIG, "search");
+	if (!filter_same(f, model, seccomp_arch_native(), &call)) {
+		fprintf(stderr,
+			"mkfilter: call %d of %#x (%#llx, %#llx, %#llx) is judged differently\n",
+			call.nr, call.arch, call.args[0], call.args[1], call.args[2]);
+		exit(1);
+	}
 }
 
 static void write_header(FILE *out, const struct sock_filter *program, size_t count)
@@ -193,10 +241,87 @@ static void write_header(FILE *out, const struct sock_filter *program, size_t co
 	fprintf(out, "};\n");
 }
 
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+static json_t *names_json(const char *const *names, size_t count)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(list, json_string(names[i]));
+	return list;
+}
+
+/* Engines that know no default errno answer EPERM to what is not named, from which programs do not fall back: every call that there
+ * is gets named. */
+static json_t *others_json(void)
+{
+	static const char *const judged[] = { "clone",     "socket",     "ioctl",      "prlimit64",
+					      "setrlimit", "socketpair", "personality" };
+	json_t *list = json_array();
+	for (int i = 0; i < 1024; i++) {
+		char *name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, i);
+		if (name && !is_among(name, allowed, sizeof allowed / sizeof *allowed) &&
+		    !is_among(name, denied, sizeof denied / sizeof *denied) &&
+		    !is_among(name, judged, sizeof judged / sizeof *judged))
+			json_array_append_new(list, json_string(name));
+		free(name);
+	}
+	return list;
+}
+
+static void add_answer(json_t *calls, json_t *names, int code)
+{
+	json_array_append_new(
+		calls, code ? json_pack("{s:o,s:s,s:i}", "names", names, "action", "SCMP_ACT_ERRNO",
+					"errnoRet", code)
+			    : json_pack("{s:o,s:s}", "names", names, "action", "SCMP_ACT_ALLOW"));
+}
+
+/* Allowed if the first argument is `value`, or has none of its bits. */
+static void add_if(json_t *calls, const char *name, unsigned value, const char *how)
+{
+	json_array_append_new(calls,
+			      json_pack("{s:[s],s:s,s:[{s:i,s:I,s:i,s:s}]}", "names", name,
+					"action", "SCMP_ACT_ALLOW", "args", "index", 0, "value",
+					(json_int_t)value, "valueTwo", 0, "op", how));
+}
+
+/* The same lists as container engines and OCI runtimes read them, for the boxes that these make. What is judged by an argument is
+ * coarser here, or left to the filter itself. */
+static int write_profile(const char *path)
+{
+	static const unsigned families[] = { AF_UNIX, AF_INET, AF_INET6, AF_NETLINK };
+	static const char *const coarse[] = { "ioctl", "prlimit64", "setrlimit", "socketpair" };
+	json_t *calls = json_array();
+	add_answer(calls, names_json(allowed, sizeof allowed / sizeof *allowed), 0);
+	add_answer(calls, names_json(coarse, sizeof coarse / sizeof *coarse), 0);
+	add_answer(calls, names_json(denied, sizeof denied / sizeof *denied), EPERM);
+	add_answer(calls, others_json(), ENOSYS);
+	add_if(calls, "clone", NAMESPACE_FLAGS, "SCMP_CMP_MASKED_EQ");
+	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+		add_if(calls, "socket", families[i], "SCMP_CMP_EQ");
+	for (size_t i = 0; i < sizeof personalities / sizeof *personalities; i++)
+		add_if(calls, "personality", personalities[i], "SCMP_CMP_EQ");
+	json_t *profile = json_pack("{s:s,s:i,s:[s],s:o}", "defaultAction", "SCMP_ACT_ERRNO",
+				    "defaultErrnoRet", ENOSYS, "architectures",
+				    seccomp_arch_native() == SCMP_ARCH_X86_64 ? "SCMP_ARCH_X86_64"
+									      : "SCMP_ARCH_AARCH64",
+				    "syscalls", calls);
+	int r = json_dump_file(profile, path, JSON_COMPACT);
+	json_decref(profile);
+	return r;
+}
+
 int main(int argc, char **argv)
 {
-	static struct sock_filter program[4096];
-	if (argc != 2)
+	static struct filter model, program;
+	if (argc != 3)
 		return 2;
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 	if (!ctx)
@@ -207,17 +332,12 @@ int main(int argc, char **argv)
 	rules(ctx, allowed, sizeof allowed / sizeof *allowed, SCMP_ACT_ALLOW);
 	rules(ctx, denied, sizeof denied / sizeof *denied, SCMP_ACT_ERRNO(EPERM));
 	rules_for_personality(ctx);
-	FILE *bpf = tmpfile();
-	FILE *out = fopen(argv[1], "we");
-	if (!bpf || !out)
-		return 1;
-	check(seccomp_export_bpf(ctx, fileno(bpf)), "export");
-	rewind(bpf);
-	size_t count = write_prelude(program);
-	count += fread(program + count, sizeof *program, sizeof program / sizeof *program - count,
-		       bpf);
-	write_header(out, program, count);
+	make_model(&model, ctx);
 	seccomp_release(ctx);
-	(void)fclose(bpf);
-	return fclose(out) == 0 ? 0 : 1;
+	make_short(&program, &model);
+	FILE *out = fopen(argv[1], "we");
+	if (!out)
+		return 1;
+	write_header(out, program.code, program.n);
+	return fclose(out) == 0 && write_profile(argv[2]) == 0 ? 0 : 1;
 }

@@ -28,9 +28,12 @@ struct root_request {
 	uid_t uid; /* of the analysis, whose a secret file is; (uid_t)-1: ours already */
 	gid_t gid;
 	int image_fd; /* borrowed; STEP_IMAGE: a mount that is attached nowhere yet */
+	/* NULL: the result becomes the root. Otherwise it is made on this directory, for another program to start from; that has to mount
+	 * the procfs and whatever covers parts of it, which is left out here. */
+	const char *at;
 };
 
-/* In a fresh mount namespace: carries out the steps and makes the result the root. Each failure names its step and path. */
+/* In a fresh mount namespace: carries out the steps. Each failure names its step and path. */
 int root_make(const struct root_request *request, struct root *ret, struct err *err);
 /* Says which step failed, why, and what would help. */
 int mount_failed(const struct step *s, int code, struct err *err);

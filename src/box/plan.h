@@ -104,6 +104,8 @@ struct plan_grant {
 };
 /* Where the database is in the box. */
 #define PLAN_DATABASE_DIR "/run/cupel/database"
+/* What an analysis is told of itself; filled in once that is known. */
+#define PLAN_PROVENANCE "/run/cupel/provenance.json"
 
 struct plan_request {
 	const char *id;
@@ -131,5 +133,7 @@ void plan_refused(const struct plan_request *request, struct plan *ret);
 /* Where its checkpoint is on the host, once that is known. */
 void plan_set_checkpoint(struct plan *p, const char *home, const char *key);
 json_t *plan_json(const struct plan *p);
+/* The same as text, which each run records. Owned by the caller. */
+char *plan_text(const struct plan *p);
 bool plan_may_miss(const struct plan *p, const char *layer);
 const char *step_kind_name(enum step_kind kind);

@@ -42,6 +42,8 @@ static void set_cupel(struct pairs *env, const struct plan_request *q, const str
 		set_format(env, "CUPEL_PARAMETERS", "%s", q->analysis->parameters);
 	if (q->grant)
 		plan_grant_env(q->grant, env);
+	else
+		pairs_set(env, "CUPEL_PROVENANCE_PATH", PLAN_PROVENANCE);
 	if (q->snapshot)
 		set_format(env, "CUPEL_DB_PATH", "%s", PLAN_SNAPSHOT);
 	if (q->deadline_unix)

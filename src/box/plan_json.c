@@ -1,6 +1,7 @@
 /* The plan as JSON, for plan.json and `cupel plan --json`. */
 #include "box/plan.h"
 
+#include "base/writer.h"
 #include "spec/spec_json.h"
 
 const char *step_kind_name(enum step_kind kind)
@@ -15,57 +16,85 @@ const char *step_kind_name(enum step_kind kind)
 	return names[kind];
 }
 
-static json_t *step_json(const struct step *s)
+static void write_step(struct writer *w, const struct step *s)
 {
-	json_t *o = json_object();
-	json_object_set_new(o, "kind", json_string(step_kind_name(s->kind)));
-	json_object_set_new(o, "target", json_text(s->target));
+	writer_open(w, NULL, '{');
+	writer_text(w, "kind", step_kind_name(s->kind));
+	writer_text(w, "target", s->target);
 	if (s->secret)
-		json_object_set_new(o, "content", json_null());
+		writer_text(w, "content", NULL);
+	else if (str_eq(s->target, PLAN_PROVENANCE))
+		writer_text(w, "content", "what the record says");
 	else if (s->source)
-		json_object_set_new(o, s->kind == STEP_FILE ? "content" : "source",
-				    json_text(s->source));
+		writer_text(w, s->kind == STEP_FILE ? "content" : "source", s->source);
 	if (s->kind == STEP_TMPFS) {
-		json_object_set_new(o, "size_bytes", json_u64(s->size_bytes));
-		json_object_set_new(o, "inodes", json_u64(s->inodes));
+		writer_u64(w, "size_bytes", s->size_bytes);
+		writer_u64(w, "inodes", s->inodes);
 	}
 	if (s->kind == STEP_BIND || s->kind == STEP_WORK || s->kind == STEP_CHECKPOINT)
-		json_object_set_new(o, "writable",
-				    json_boolean(s->kind != STEP_BIND || s->writable));
-	return o;
+		writer_bool(w, "writable", s->kind != STEP_BIND || s->writable);
+	writer_close(w, '}');
 }
 
-static json_t *rules_json(const struct plan *p)
+static void write_rules(struct writer *w, const struct plan *p)
 {
 	static const char *const names[] = {
 		[ACCESS_READ] = "read", [ACCESS_WRITE] = "write", [ACCESS_DEVICE] = "device"
 	};
-	json_t *array = json_array();
-	for (size_t i = 0; i < p->n_rules; i++)
-		json_array_append_new(array,
-				      json_pack("{s:o,s:s}", "path", json_text(p->rules[i].path),
-						"access", names[p->rules[i].access]));
-	return array;
+	writer_open(w, "landlock", '[');
+	for (size_t i = 0; i < p->n_rules; i++) {
+		writer_open(w, NULL, '{');
+		writer_text(w, "path", p->rules[i].path);
+		writer_text(w, "access", names[p->rules[i].access]);
+		writer_close(w, '}');
+	}
+	writer_close(w, ']');
+}
+
+static void write_process(struct writer *w, const struct plan *p)
+{
+	writer_open(w, "rlimits", '{');
+	for (size_t i = 0; i < p->n_rlimits; i++)
+		writer_u64(w, p->rlimits[i].name, p->rlimits[i].value);
+	writer_close(w, '}');
+	writer_u64(w, "landlock_abi", (uint64_t)p->landlock_abi);
+	writer_open(w, "cpus", '[');
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &p->cpus))
+			writer_u64(w, NULL, (uint64_t)cpu);
+	writer_close(w, ']');
+}
+
+char *plan_text(const struct plan *p)
+{
+	CLEANUP_WRITER struct writer w = { 0 };
+	writer_open(&w, NULL, '{');
+	writer_text(&w, "id", p->id);
+	writer_text(&w, "work_dir", p->work_dir);
+	writer_text(&w, "cwd", p->cwd);
+	writer_texts(&w, "argv", &p->argv);
+	writer_texts(&w, "env", &p->env);
+	writer_text(&w, "hostname", p->hostname);
+	writer_open(&w, "user", '{');
+	writer_u64(&w, "uid", BOX_UID);
+	writer_u64(&w, "gid", BOX_GID);
+	writer_close(&w, '}');
+	writer_open(&w, "steps", '[');
+	for (size_t i = 0; i < p->n_steps; i++)
+		write_step(&w, &p->steps[i]);
+	writer_close(&w, ']');
+	write_rules(&w, p);
+	writer_value(&w, "limits", limits_json(&p->limits));
+	write_process(&w, p);
+	writer_text(&w, "network", p->own_network ? "none" : "host");
+	writer_texts(&w, "allowed_missing", &p->missing);
+	writer_texts(&w, "warnings", &p->warnings);
+	writer_close(&w, '}');
+	return str_take(&w.text);
 }
 
 json_t *plan_json(const struct plan *p)
 {
-	json_t *steps = json_array();
-	json_t *cpus = json_array();
-	json_t *rlimits = json_object();
-	for (size_t i = 0; i < p->n_steps; i++)
-		json_array_append_new(steps, step_json(&p->steps[i]));
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &p->cpus))
-			json_array_append_new(cpus, json_integer(cpu));
-	for (size_t i = 0; i < p->n_rlimits; i++)
-		json_object_set_new(rlimits, p->rlimits[i].name, json_u64(p->rlimits[i].value));
-	return json_pack(
-		"{s:s,s:o,s:o,s:o,s:o,s:s,s:{s:i,s:i},s:o,s:o,s:o,s:o,s:i,s:o,s:s,s:o,s:o}", "id",
-		p->id, "work_dir", json_text(p->work_dir), "cwd", json_text(p->cwd), "argv",
-		strv_json(&p->argv), "env", strv_json(&p->env), "hostname", p->hostname, "user",
-		"uid", BOX_UID, "gid", BOX_GID, "steps", steps, "landlock", rules_json(p), "limits",
-		limits_json(&p->limits), "rlimits", rlimits, "landlock_abi", p->landlock_abi,
-		"cpus", cpus, "network", p->own_network ? "none" : "host", "allowed_missing",
-		strv_json(&p->missing), "warnings", strv_json(&p->warnings));
+	CLEANUP_FREE char *text = plan_text(p);
+	return json_loads(text, 0, NULL);
 }

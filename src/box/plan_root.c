@@ -140,6 +140,8 @@ void plan_root(const struct plan_request *q, struct plan *p)
 	plan_sys(p);
 	plan_proc(q, p);
 	plan_dir(p, "/run");
+	if (!q->grant)
+		plan_file(p, PLAN_PROVENANCE, "{}\n");
 	plan_dir(p, "/home");
 	plan_dir(p, q->runtime->tree ? "/var" : "/var/lib");
 	plan_tmpfs(p, "/tmp", q->limits->at[LIMIT_MEMORY].value, q->limits->at[LIMIT_INODES].value,

@@ -26,11 +26,12 @@ static void status_ids(const char *status, const char *key, uint32_t ret[4])
 
 static int read_own_namespaces(struct box_outside *o, struct err *err)
 {
+	CLEANUP_FD int dir_fd = open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (int i = 0; i < BOX_NS_COUNT_; i++) {
-		char path[64], link[64] = "";
-		(void)snprintf(path, sizeof path, "/proc/self/ns/%s", box_ns_names[i]);
-		if (readlink(path, link, sizeof link - 1) < 0 && errno != ENOENT)
-			return err_errno(err, "read %s", path);
+		char link[64] = "";
+		if (readlinkat(dir_fd, box_ns_names[i], link, sizeof link - 1) < 0 &&
+		    errno != ENOENT)
+			return err_errno(err, "read /proc/self/ns/%s", box_ns_names[i]);
 		const char *number = strchr(link, '[');
 		o->own_ns[i] = number ? strtoull(number + 1, NULL, 10) : 0;
 	}
@@ -41,7 +42,7 @@ int outside_read(pid_t init_pid, struct box_outside *ret, struct err *err)
 {
 	struct box_outside o = { 0 };
 	char path[64], text[64];
-	CLEANUP_FREE char *status = xcalloc(1, 8192);
+	CLEANUP_FREE char *status = xmalloc(8192);
 	(void)snprintf(path, sizeof path, "/proc/%d", (int)init_pid);
 	CLEANUP_FD int dir_fd = open(path, O_DIRECTORY | O_PATH | O_CLOEXEC);
 	if (dir_fd < 0 || fs_read_small(dir_fd, "status", status, 8192) < 0)

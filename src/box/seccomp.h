@@ -8,3 +8,5 @@ int seccomp_confine(struct err *err);
 /* For the record: number of instructions and the sha256 of the program. */
 unsigned seccomp_length(void);
 const char *seccomp_digest(void);
+/* The same policy in the form that container engines and OCI runtimes read: JSON. Where it judges by an argument, the filter is exacter. */
+const char *seccomp_profile(void);

@@ -19,9 +19,6 @@
 #include "budget/cgroup1.h"
 #include "budget/group.h"
 
-#define CFS_PERIOD_US    100000u
-#define CFS_QUOTA_MIN_US 1000u
-
 static void cgroup1_free(struct budget *b)
 {
 	struct cgroup1 *g = (struct cgroup1 *)b;
@@ -30,6 +27,7 @@ static void cgroup1_free(struct budget *b)
 		cleanup_fd(&g->at[i].dir_fd);
 	}
 	cleanup_fd(&g->oom_fd);
+	settings_release(&g->settings);
 	free(g->path);
 	free(g->id);
 	free(g);
@@ -139,63 +137,6 @@ static const struct budget_ops cgroup1_ops = {
 	.free = cgroup1_free,
 };
 
-/* Groups count in their parent only with use_hierarchy, which is fixed on since 5.11 and a choice before. */
-static int parent_memory(int parent_fd, const struct limits *cap, struct err *err)
-{
-	char have[8] = "";
-	if (fs_read_small(parent_fd, "memory.use_hierarchy", have, sizeof(have)) >= 0 &&
-	    str_eq(have, "0")) {
-		int r = group_write_changed(parent_fd, "memory.use_hierarchy", "1", err);
-		if (r < 0)
-			return r;
-	}
-	if (!cap || !cap->at[LIMIT_MEMORY].value)
-		return 0;
-	char want[32];
-	(void)snprintf(want, sizeof(want), "%" PRIu64, round_to_page(cap->at[LIMIT_MEMORY].value));
-	return group_write_changed(parent_fd, "memory.limit_in_bytes", want, err);
-}
-
-static uint64_t cfs_quota_us(uint64_t milli_cpus)
-{
-	uint64_t quota = milli_cpus * (CFS_PERIOD_US / 1000);
-	return quota < CFS_QUOTA_MIN_US ? CFS_QUOTA_MIN_US : quota;
-}
-
-static int parent_cpu(int parent_fd, const struct limits *cap, struct err *err)
-{
-	if (!cap || !cap->at[LIMIT_CPUS].value)
-		return 0;
-	char want[32];
-	(void)snprintf(want, sizeof(want), "%u", GROUP_CPU_SHARES);
-	int r = group_write_changed(parent_fd, "cpu.shares", want, err);
-	if (r >= 0)
-		r = group_write_changed(parent_fd, "cpu.cfs_period_us", "100000", err);
-	(void)snprintf(want, sizeof(want), "%" PRIu64, cfs_quota_us(cap->at[LIMIT_CPUS].value));
-	return r < 0 ? r : group_write_changed(parent_fd, "cpu.cfs_quota_us", want, err);
-}
-
-static int parent_pids(int parent_fd, const struct limits *cap, struct err *err)
-{
-	if (!cap || !cap->at[LIMIT_PIDS].value)
-		return 0;
-	char want[32];
-	(void)snprintf(want, sizeof(want), "%" PRIu64, cap->at[LIMIT_PIDS].value);
-	return group_write_changed(parent_fd, "pids.max", want, err);
-}
-
-static int parent_cap(const struct level *level, const struct limits *cap, struct err *err)
-{
-	int r = 0;
-	if (level->controllers & LIMITER_MEMORY)
-		r = parent_memory(level->parent_fd, cap, err);
-	if (r >= 0 && level->controllers & LIMITER_CPU)
-		r = parent_cpu(level->parent_fd, cap, err);
-	if (r >= 0 && level->controllers & LIMITER_PIDS)
-		r = parent_pids(level->parent_fd, cap, err);
-	return r;
-}
-
 /* What an administrator has to do so that this user can make groups in one tree. */
 static int no_access(const struct hierarchy *h, const struct budget_request *request, int code,
 		     struct err *err)
@@ -224,7 +165,7 @@ static int level_make(const struct hierarchy *h, const struct budget_request *re
 		return no_access(h, request, -parent_fd, err);
 
 	struct level level = { .controllers = h->controllers, .parent_fd = parent_fd };
-	int r = parent_cap(&level, request->aggregate, err);
+	int r = cgroup1_cap_parent(&level, request->aggregate, err);
 	if (r == -EROFS || r == -EACCES || r == -EPERM)
 		return no_access(h, request, -r, err);
 	if (r < 0)
@@ -249,6 +190,19 @@ static unsigned level_limiters(const struct hierarchy *h)
 								   : limiters;
 }
 
+/* Seen on 6.18: the blkio tree counts nothing unless somebody throttles. Then the tree's own top, which has all processes below it, has
+ * no line for any device, and a group of ours would have none either. Only that top has a release_agent. */
+static bool counts_nothing(const struct hierarchy *h)
+{
+	char text[512] = "";
+	if (h->controllers != CONTROLLER_BIT(CONTROLLER_IO))
+		return false;
+	CLEANUP_FD int fd = open(h->mount, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd >= 0 && group_has(fd, "release_agent") &&
+	       fs_read_small(fd, "blkio.throttle.io_service_bytes", text, sizeof text) >= 0 &&
+	       !strstr(text, "Read");
+}
+
 static int levels_make(struct cgroup1 *g, const struct hierarchies *host,
 		       const struct budget_request *request, struct err *err)
 {
@@ -256,6 +210,8 @@ static int levels_make(struct cgroup1 *g, const struct hierarchies *host,
 	unsigned unusable = 0;
 	for (size_t i = 0; i < host->n_v1; i++) {
 		struct err failure = { 0 };
+		if (counts_nothing(&host->v1[i]))
+			continue;
 		int r = level_make(&host->v1[i], request, &g->at[g->n], &failure);
 		if (r == -EEXIST) {
 			if (err)
@@ -293,56 +249,6 @@ static int levels_make(struct cgroup1 *g, const struct hierarchies *host,
 	return 0;
 }
 
-static int set_memory(struct cgroup1 *g, uint64_t bytes, struct err *err)
-{
-	int dir_fd = cgroup1_dir(g, CONTROLLER_MEMORY);
-	if (dir_fd < 0 || bytes == 0)
-		return 0;
-	char want[32];
-	(void)snprintf(want, sizeof(want), "%" PRIu64, round_to_page(bytes));
-	int r = settings_write(&g->settings, dir_fd, "memory.limit_in_bytes", want, err);
-	/* memsw counts memory and swap together: the same value means no swap. It is there only where the kernel accounts
-	 * swap; swappiness 0 keeps the group's own reclaim from swapping anywhere. */
-	if (r >= 0 && group_has(dir_fd, "memory.memsw.limit_in_bytes"))
-		r = settings_write(&g->settings, dir_fd, "memory.memsw.limit_in_bytes", want, err);
-	if (r >= 0 && group_has(dir_fd, "memory.swappiness"))
-		r = settings_write(&g->settings, dir_fd, "memory.swappiness", "0", err);
-	return r;
-}
-
-/* v1 refuses a quota above the parent's, where v2 just applies the smaller one: so take the smaller one here. */
-static uint64_t quota_within_parent(int dir_fd, uint64_t quota)
-{
-	uint64_t cap = group_number(dir_fd, "../cpu.cfs_quota_us");
-	uint64_t period = group_number(dir_fd, "../cpu.cfs_period_us");
-	if (cap == 0 || period == 0)
-		return quota;
-	uint64_t scaled = cap * CFS_PERIOD_US / period;
-	return scaled < quota ? scaled : quota;
-}
-
-static int set_cpu(struct cgroup1 *g, uint64_t milli_cpus, struct err *err)
-{
-	int dir_fd = cgroup1_dir(g, CONTROLLER_CPU);
-	if (dir_fd < 0 || milli_cpus == 0)
-		return 0;
-	char want[32];
-	(void)snprintf(want, sizeof(want), "%" PRIu64,
-		       quota_within_parent(dir_fd, cfs_quota_us(milli_cpus)));
-	int r = settings_write(&g->settings, dir_fd, "cpu.cfs_period_us", "100000", err);
-	return r < 0 ? r : settings_write(&g->settings, dir_fd, "cpu.cfs_quota_us", want, err);
-}
-
-static int set_pids(struct cgroup1 *g, uint64_t pids, struct err *err)
-{
-	int dir_fd = cgroup1_dir(g, CONTROLLER_PIDS);
-	if (dir_fd < 0 || pids == 0)
-		return 0;
-	char want[32];
-	(void)snprintf(want, sizeof(want), "%" PRIu64, pids);
-	return settings_write(&g->settings, dir_fd, "pids.max", want, err);
-}
-
 /* "EVENTFD FD-OF-OOM_CONTROL" in cgroup.event_control: the kernel keeps its own hold on both. */
 static int oom_listen(struct cgroup1 *g, struct err *err)
 {
@@ -376,11 +282,7 @@ int cgroup1_create(const struct hierarchies *host, const struct budget_request *
 
 	int r = levels_make(g, host, request, err);
 	if (r >= 0)
-		r = set_memory(g, request->limits->at[LIMIT_MEMORY].value, err);
-	if (r >= 0)
-		r = set_cpu(g, request->limits->at[LIMIT_CPUS].value, err);
-	if (r >= 0)
-		r = set_pids(g, request->limits->at[LIMIT_PIDS].value, err);
+		r = cgroup1_limit(g, request->limits, err);
 	if (r >= 0)
 		r = oom_listen(g, err);
 	if (r < 0)

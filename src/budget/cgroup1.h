@@ -1,4 +1,4 @@
-/* The v1 budget's own data, shared by its two files. */
+/* The v1 budget's own data, shared by its files. */
 #pragma once
 
 #include "budget/group.h"
@@ -22,4 +22,6 @@ struct cgroup1 {
 
 /* The group in that controller's tree; -1 if it is missing. */
 int cgroup1_dir(const struct cgroup1 *g, enum controller c);
+int cgroup1_cap_parent(const struct level *level, const struct limits *cap, struct err *err);
+int cgroup1_limit(struct cgroup1 *g, const struct limits *limits, struct err *err);
 int cgroup1_read_usage(struct budget *b, struct usage *ret, struct err *err);

@@ -23,6 +23,7 @@ static void cgroup2_free(struct budget *b)
 	cleanup_fd(&g->parent_fd);
 	cleanup_fd(&g->dir_fd);
 	cleanup_fd(&g->oom_fd);
+	settings_release(&g->settings);
 	free(g->name);
 	free(g->path);
 	free(g);

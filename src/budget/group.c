@@ -21,6 +21,23 @@
 #define REMOVE_PAUSE_NS     20000
 #define REMOVE_PAUSE_MAX_NS 1000000
 
+void settings_release(struct settings *s)
+{
+	while (s->n > 0)
+		cleanup_fd(&s->v[--s->n].fd);
+}
+
+/* The text of a file that is open, without its end of line. */
+static ssize_t read_again(int fd, char *buffer, size_t room)
+{
+	ssize_t n = pread(fd, buffer, room - 1, 0);
+	if (n < 0)
+		return -errno;
+	n -= n > 0 && buffer[n - 1] == '\n';
+	buffer[n] = '\0';
+	return n;
+}
+
 int settings_write(struct settings *s, int dir_fd, const char *file, const char *want,
 		   struct err *err)
 {
@@ -28,16 +45,15 @@ int settings_write(struct settings *s, int dir_fd, const char *file, const char 
 	CLEANUP_FD int fd = openat(dir_fd, file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || write(fd, want, strlen(want)) < 0)
 		return err_errno(err, "write %s to %s", want, file);
-	ssize_t n = pread(fd, have, sizeof(have) - 1, 0);
+	ssize_t n = read_again(fd, have, sizeof(have));
 	if (n < 0)
-		return err_errno(err, "read %s back", file);
-	have[n > 0 && have[n - 1] == '\n' ? n - 1 : n] = '\0';
+		return err_set(err, ERR_HOST, (int)-n, "read %s back: %s", file, strerror((int)-n));
 	if (!str_eq(have, want))
 		return err_set(err, ERR_HOST, EIO, "%s: wrote %s, the kernel says %s", file, want,
 			       have);
 	if (s->n >= BUDGET_VALUES_MAX)
 		return err_set(err, ERR_HOST, EOVERFLOW, "%s: too many values", file);
-	s->v[s->n].dir_fd = dir_fd;
+	s->v[s->n].fd = take_fd(&fd);
 	(void)snprintf(s->v[s->n].file, sizeof(s->v[s->n].file), "%s", file);
 	(void)snprintf(s->v[s->n].want, sizeof(s->v[s->n].want), "%s", want);
 	s->n++;
@@ -49,8 +65,7 @@ int settings_read(const struct settings *s, struct budget_value ret[BUDGET_VALUE
 	for (size_t i = 0; i < s->n; i++) {
 		memcpy(ret[i].file, s->v[i].file, sizeof(ret[i].file));
 		memcpy(ret[i].want, s->v[i].want, sizeof(ret[i].want));
-		ssize_t n = fs_read_small(s->v[i].dir_fd, s->v[i].file, ret[i].have,
-					  sizeof(ret[i].have));
+		ssize_t n = read_again(s->v[i].fd, ret[i].have, sizeof(ret[i].have));
 		if (n < 0)
 			(void)snprintf(ret[i].have, sizeof(ret[i].have), "unreadable: %s",
 				       strerror((int)-n));
@@ -63,7 +78,7 @@ int group_write_changed(int dir_fd, const char *file, const char *want, struct e
 	char have[64] = "";
 	if (fs_read_small(dir_fd, file, have, sizeof(have)) >= 0 && str_eq(have, want))
 		return 0;
-	struct settings once = { 0 };
+	CLEANUP(settings_release) struct settings once = { 0 };
 	return settings_write(&once, dir_fd, file, want, err);
 }
 
@@ -72,8 +87,7 @@ bool group_has(int dir_fd, const char *file)
 	return faccessat(dir_fd, file, F_OK, 0) == 0;
 }
 
-/* The digits at the start of the text; what is not a number ("max") counts as 0. */
-static uint64_t leading_number(const char *text)
+uint64_t text_leading_number(const char *text)
 {
 	char digits[24];
 	size_t n = strspn(text, "0123456789");
@@ -88,7 +102,7 @@ static uint64_t leading_number(const char *text)
 uint64_t group_number(int dir_fd, const char *file)
 {
 	char text[64];
-	return fs_read_small(dir_fd, file, text, sizeof(text)) < 0 ? 0 : leading_number(text);
+	return fs_read_small(dir_fd, file, text, sizeof(text)) < 0 ? 0 : text_leading_number(text);
 }
 
 uint64_t text_number(const char *text, const char *key)
@@ -97,7 +111,7 @@ uint64_t text_number(const char *text, const char *key)
 	for (const char *line = text; line && *line;) {
 		if (memcmp(line, key, strnlen(line, length)) == 0 &&
 		    strnlen(line, length) == length && line[length] == ' ')
-			return leading_number(line + length + 1);
+			return text_leading_number(line + length + 1);
 		line = strchr(line, '\n');
 		line = line ? line + 1 : NULL;
 	}
@@ -116,24 +130,34 @@ uint64_t round_to_page(uint64_t bytes)
 	return bytes & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
+static int group_open_one(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 int group_open(int dir_fd, const char *path, bool make)
 {
-	CLEANUP_FD int at = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
-	if (at < 0)
-		return -errno;
+	CLEANUP_FD int at = -1;
+	if (!*path)
+		return -EINVAL;
 	while (*path) {
+		int above_fd = at < 0 ? dir_fd : at;
 		size_t length = strcspn(path, "/");
 		CLEANUP_FREE char *name = xstrndup(path, length);
 		path += length;
 		path += strspn(path, "/");
 		if (!path_name_ok(name))
 			return -EINVAL;
-		/* Existing is fine: another run may be making the same parent right now. */
-		if (make && mkdirat(at, name, 0755) < 0 && errno != EEXIST)
-			return -errno;
-		int next = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		int next = group_open_one(above_fd, name);
+		if (next == -ENOENT && make) {
+			/* Existing is fine: another run may be making the same parent right now. */
+			if (mkdirat(above_fd, name, 0755) < 0 && errno != EEXIST)
+				return -errno;
+			next = group_open_one(above_fd, name);
+		}
 		if (next < 0)
-			return -errno;
+			return next;
 		cleanup_fd(&at);
 		at = next;
 	}
@@ -144,12 +168,9 @@ int group_make(int dir_fd, const char *name)
 {
 	if (mkdirat(dir_fd, name, 0755) < 0)
 		return -errno;
-	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0) {
-		int r = -errno;
+	int fd = group_open_one(dir_fd, name);
+	if (fd < 0)
 		(void)unlinkat(dir_fd, name, AT_REMOVEDIR);
-		return r;
-	}
 	return fd;
 }
 

@@ -14,14 +14,15 @@
 /* The values written, for the receipt. */
 struct settings {
 	struct {
-		int dir_fd; /* borrowed from the backend */
+		int fd; /* owned; open for reading it again */
 		char file[64];
 		char want[64];
 	} v[BUDGET_VALUES_MAX];
 	size_t n;
 };
 
-/* Writes the value, reads it back and compares: a difference is an error that names both. */
+void settings_release(struct settings *s);
+/* Writes the value, reads it back and compares: a difference is an error that names both. -ENOENT: the kernel has no such file. */
 int settings_write(struct settings *s, int dir_fd, const char *file, const char *want,
 		   struct err *err);
 int settings_read(const struct settings *s, struct budget_value ret[BUDGET_VALUES_MAX]);
@@ -31,6 +32,8 @@ int group_write_changed(int dir_fd, const char *file, const char *want, struct e
 bool group_has(int dir_fd, const char *file);
 /* The number in a file of one number; 0 if it is not there. */
 uint64_t group_number(int dir_fd, const char *file);
+/* The digits at the start of the text; what is not a number ("max") counts as 0. */
+uint64_t text_leading_number(const char *text);
 /* The number behind `key` in text of lines "KEY NUMBER"; 0 if there is none. */
 uint64_t text_number(const char *text, const char *key);
 /* The whole file, "" if it is not there. */

@@ -78,7 +78,7 @@ static int unnamed_file(const char *dir, struct err *err)
 
 static int copy_range(int from_fd, int to_fd, off_t at, off_t end)
 {
-	char buffer[COPY_CHUNK];
+	CLEANUP_FREE char *buffer = xmalloc(COPY_CHUNK); /* mostly a small part of it is touched */
 	while (at < end) {
 		size_t want = end - at < COPY_CHUNK ? (size_t)(end - at) : COPY_CHUNK;
 		ssize_t n = pread(from_fd, buffer, want, at);

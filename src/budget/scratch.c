@@ -129,6 +129,18 @@ static int mechanism_start(const struct scratch_request *request, struct scratch
 		     : 0;
 }
 
+static struct scratch blank(const struct scratch_request *request)
+{
+	return (struct scratch){
+		.path = xstrdup(request->path),
+		.limit_bytes = request->limit_bytes,
+		.limit_inodes = request->limit_inodes,
+		.root_fd = -1,
+		.dir_fd = -1,
+		.beside_fd = -1,
+	};
+}
+
 int scratch_create(const struct scratch_request *request, struct scratch *ret, struct err *err)
 {
 	if (request->path[0] != '/' || !path_name_ok(path_base(request->path)))
@@ -137,14 +149,7 @@ int scratch_create(const struct scratch_request *request, struct scratch *ret, s
 	if (wants_image(request) &&
 	    (request->limit_bytes < SCRATCH_IMAGE_MIN_BYTES || request->limit_inodes == 0))
 		return err_caller(err, "limit disk: at least 1M, and limit inodes: at least 1");
-	__attribute__((cleanup(scratch_release))) struct scratch s = {
-		.path = xstrdup(request->path),
-		.limit_bytes = request->limit_bytes,
-		.limit_inodes = request->limit_inodes,
-		.root_fd = -1,
-		.dir_fd = -1,
-		.beside_fd = -1,
-	};
+	__attribute__((cleanup(scratch_release))) struct scratch s = blank(request);
 	s.root_fd = root_open(request->path, err);
 	if (s.root_fd < 0)
 		return s.root_fd;
@@ -161,6 +166,36 @@ int scratch_create(const struct scratch_request *request, struct scratch *ret, s
 	return 0;
 }
 
+static int dir_open(struct scratch *s, struct err *err)
+{
+	s->root_fd = root_open(s->path, err);
+	if (s->root_fd < 0)
+		return s->root_fd;
+	s->dir_fd = openat(s->root_fd, path_base(s->path),
+			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return s->dir_fd < 0 ? err_errno(err, "open %s", s->path) : 0;
+}
+
+int scratch_open(const struct scratch_request *request, struct scratch *ret, struct err *err)
+{
+	struct scratch s = blank(request);
+	struct scratch_dead dead = { .path = request->path, .home = request->home };
+	int r = dir_open(&s, err);
+	if (r < 0) {
+		scratch_release(&s);
+		return r;
+	}
+	s.mounted = scratch_is_image(&dead);
+	(void)snprintf(s.mechanism, sizeof(s.mechanism), "%s", s.mounted ? "image" : "watched");
+	*ret = s;
+	return 0;
+}
+
+static int dir_give(int dir_fd, const char *name, const struct scratch_request *request)
+{
+	return fchownat(dir_fd, name, request->owner_uid, request->owner_gid, AT_SYMLINK_NOFOLLOW);
+}
+
 int scratch_make_dirs(struct scratch *s, const struct scratch_request *request, struct err *err)
 {
 	const struct strv *dirs = request->dirs;
@@ -169,11 +204,10 @@ int scratch_make_dirs(struct scratch *s, const struct scratch_request *request, 
 		if (!path_name_ok(name))
 			return err_caller(err, "the directory '%s': not a name", name);
 		/* An image has most of them from its template: making one costs more than the rest of a mount. */
-		bool made = mkdirat(s->dir_fd, name, 0755) == 0;
-		if ((!made && !(s->mounted && errno == EEXIST)) ||
-		    (made && fchmodat(s->dir_fd, name, 0755, 0) < 0) ||
-		    fchownat(s->dir_fd, name, request->owner_uid, request->owner_gid,
-			     AT_SYMLINK_NOFOLLOW) < 0)
+		if (s->mounted && dir_give(s->dir_fd, name, request) == 0)
+			continue;
+		if (mkdirat(s->dir_fd, name, 0755) < 0 || fchmodat(s->dir_fd, name, 0755, 0) < 0 ||
+		    dir_give(s->dir_fd, name, request) < 0)
 			return err_errno(err, "make %s/%s", s->path, name);
 	}
 	return 0;
@@ -228,6 +262,7 @@ int scratch_remove(struct scratch *s, struct fs_removed *ret, struct err *err)
 {
 	struct fs_removed removed = { 0 };
 	struct scratch_use use = { 0 };
+	bool is_image = s->mounted;
 	int r = 0;
 	if (s->mounted)
 		(void)image_use(s->dir_fd, &use);
@@ -237,7 +272,9 @@ int scratch_remove(struct scratch *s, struct fs_removed *ret, struct err *err)
 		r = image_remove(s->root_fd, path_base(s->path), &use, &removed, err);
 		s->mounted = r < 0;
 	}
-	if (r >= 0) {
+	if (r >= 0 && is_image && unlinkat(s->root_fd, path_base(s->path), AT_REMOVEDIR) == 0) {
+		removed.dirs++; /* as was to be expected below a mount */
+	} else if (r >= 0) {
 		struct fs_removed rest = { 0 };
 		r = fs_remove_tree(s->root_fd, path_base(s->path), &rest, err);
 		removed.files += rest.files;

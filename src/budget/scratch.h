@@ -44,6 +44,8 @@ struct scratch_request {
 /* Makes the directory (0700, owner) with its mechanism. DISK_AUTO: image as root, watched otherwise. A path that exists is a caller
  * error. The image's mechanism failing is err_layer("disk") with the remedy. Nothing is left behind on failure. */
 int scratch_create(const struct scratch_request *request, struct scratch *ret, struct err *err);
+/* One that is there already, made by a keeper that died. */
+int scratch_open(const struct scratch_request *request, struct scratch *ret, struct err *err);
 /* A copy of its mount that is attached nowhere, owned by the caller; -1 where it is a plain directory. */
 int scratch_mount_copy(const struct scratch *s, int *ret_fd, struct err *err);
 /* The subdirectories that were asked for, with their owner. */

@@ -5,9 +5,11 @@
 #include "base/str.h"
 #include "budget/cgroup1.h"
 
-static void read_memory(int dir_fd, char buffer[GROUP_TEXT_MAX], struct usage *u)
+static int read_memory(int dir_fd, char buffer[GROUP_TEXT_MAX], struct usage *u)
 {
-	u->mem_bytes = group_number(dir_fd, "memory.usage_in_bytes");
+	if (!*group_text(dir_fd, "memory.usage_in_bytes", buffer))
+		return -ENOENT;
+	u->mem_bytes = text_leading_number(buffer);
 	u->mem_peak_bytes = group_number(dir_fd, "memory.max_usage_in_bytes");
 	/* With both limits equal the kernel meets the one of memory + swap first and counts there. */
 	u->mem_limit_hits = group_number(dir_fd, "memory.failcnt") +
@@ -25,6 +27,7 @@ static void read_memory(int dir_fd, char buffer[GROUP_TEXT_MAX], struct usage *u
 	/* Seen on 6.18: both failcnt stay 0. A kill for memory is then the least that is known. */
 	if (u->mem_limit_hits < u->oom_kills)
 		u->mem_limit_hits = u->oom_kills;
+	return 0;
 }
 
 static void read_cpu(const struct cgroup1 *g, char buffer[GROUP_TEXT_MAX], struct usage *u)
@@ -83,10 +86,8 @@ int cgroup1_read_usage(struct budget *b, struct usage *ret, struct err *err)
 	int memory_fd = cgroup1_dir(g, CONTROLLER_MEMORY);
 	int io_fd = cgroup1_dir(g, CONTROLLER_IO);
 
-	if (memory_fd >= 0 && !group_has(memory_fd, "memory.usage_in_bytes"))
+	if (memory_fd >= 0 && read_memory(memory_fd, buffer, &u) < 0)
 		return err_set(err, ERR_HOST, ENOENT, "group %s is gone", g->path);
-	if (memory_fd >= 0)
-		read_memory(memory_fd, buffer, &u);
 	read_cpu(g, buffer, &u);
 	read_pids(g, buffer, &u);
 	if (io_fd >= 0)

@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "base/fs.h"
 #include "base/path.h"
 #include "ledger/chain_parts.h"
+#include "ledger/submissions.h"
 #include "spec/id.h"
 
 #define NAMES_MAX 20
@@ -51,8 +53,11 @@ static int check_one(const struct delivering *d, const char *id, struct ledger_a
 		return 0;
 	}
 	r = put_digest(d->ledger, d->home, id, found, err);
-	if (r < 0 || str_eq(found, e.record))
-		return r;
+	bool is_same = r >= 0 && str_eq(found, e.record);
+	if (is_same)
+		is_same = (r = put_has_submitter(d->ledger, d->home, &e, err)) > 0;
+	if (r < 0 || is_same)
+		return r < 0 ? r : 0;
 	bool missing = str_eq(found, empty); /* the digest of no rows */
 	a->missing += missing;
 	a->different += !missing;
@@ -77,6 +82,8 @@ int ledger_check(const struct config *c, struct ledger_audit *ret, struct err *e
 		r = list_both(&d, &all, &extra, err);
 	for (size_t i = 0; r >= 0 && i < all.n; i++)
 		r = check_one(&d, all.v[i], &a, err);
+	if (r >= 0)
+		r = totals_compare(l, d.home, &a.totals, err);
 	if (r < 0)
 		return r;
 	a.extra = extra.n;
@@ -93,9 +100,22 @@ static int remove_extra(const struct delivering *d, const struct strv *extra, st
 	if (extra->n == 0)
 		return 0;
 	int r = transaction_begin(&t, d->ledger, LEDGER_SHARED, err);
+	if (r >= 0)
+		r = totals_lock(d->ledger, d->home, err);
 	for (size_t i = 0; r >= 0 && i < extra->n; i++)
 		r = put_removal(d->ledger, d->home, extra->v[i], err);
 	return r < 0 ? r : transaction_commit(&t, err);
+}
+
+/* A service has it open, and would go on writing into the file that was set aside. */
+static int check_service(const struct config *c, struct err *err)
+{
+	CLEANUP_FREE char *path = path_join(c->home, "service.lock");
+	CLEANUP_FD int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) == 0)
+		return 0;
+	return err_set(err, ERR_CALLER, EBUSY,
+		       "the ledger is damaged, and a service uses it; stop the service first");
 }
 
 /* Only our own file: a database that is named elsewhere is somebody's to mend. */
@@ -111,6 +131,16 @@ static int set_aside(const struct config *c, struct err *err)
 	return 0;
 }
 
+/* The queue of a service is nowhere else: what can be read of it is taken over. */
+static void salvage(const struct config *c, struct ledger *to)
+{
+	CLEANUP_LEDGER struct ledger *from = NULL;
+	CLEANUP_FREE char *path = path_join(c->home, "cupel.db.broken");
+	struct err why = { 0 };
+	if (ledger_sqlite_read(path, &from, &why) >= 0)
+		(void)submissions_salvage(from, to, &why);
+}
+
 static int open_whole(const struct config *c, struct ledger **ret, bool *ret_aside, struct err *err)
 {
 	CLEANUP_LEDGER struct ledger *l = NULL;
@@ -119,10 +149,14 @@ static int open_whole(const struct config *c, struct ledger **ret, bool *ret_asi
 		r = l->ops->verify(l, err);
 	if (r == -EBADMSG && !c->ledger_url) {
 		ledger_closep(&l);
-		r = set_aside(c, err);
+		r = check_service(c, err);
+		if (r >= 0)
+			r = set_aside(c, err);
 		*ret_aside = r >= 0;
 		if (r >= 0)
 			r = ledger_open(c, &l, err);
+		if (r >= 0)
+			salvage(c, l);
 	}
 	if (r >= 0)
 		*ret = take_ptr(l);
@@ -162,6 +196,8 @@ int ledger_rebuild(const struct config *c, struct ledger_delivery *ret, bool *re
 		r = deliver_chain(&d, false, err);
 	if (r >= 0)
 		r = deliver_ids(&d, &all, err);
+	if (r >= 0)
+		r = totals_rebuild(l, d.home, err);
 	if (r >= 0 && !report.failed) /* what failed may have no mark */
 		r = put_reconciled(l, d.home, err);
 	if (r >= 0)

@@ -44,6 +44,8 @@ struct ledger_ops {
 	int (*prepare_schema)(struct ledger *, struct err *);
 	/* Has the database itself look at its pages; 0 where it gives no such thing. */
 	int (*verify)(struct ledger *, struct err *);
+	/* What is asked from here on reads all there is, and may take long. */
+	int (*be_patient)(struct ledger *, struct err *);
 	void (*free)(struct ledger *);
 };
 

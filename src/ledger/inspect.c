@@ -186,7 +186,7 @@ static int inspect_indexes(struct inspection *i, struct err *err)
 static int inspect_postgres(struct inspection *i, struct err *err)
 {
 	/* A large index takes its time; what hangs has an end all the same. */
-	int r = i->ledger->ops->script(i->ledger, "SET statement_timeout TO '30min'", err);
+	int r = i->ledger->ops->be_patient(i->ledger, err);
 	if (r >= 0)
 		r = ask(i,
 			"SELECT current_setting('data_checksums'), checksum_failures, "

@@ -115,6 +115,8 @@ int ledger_migrate(const struct config *c, struct ledger_versions *ret, struct e
 	CLEANUP_LEDGER struct ledger *l = NULL;
 	int r = ledger_connect(c, &l, err);
 	if (r >= 0)
+		r = l->ops->be_patient(l, err);
+	if (r >= 0)
 		r = schema_migrate(l, err);
 	if (r >= 0)
 		home_state_forget(c); /* a new column may be to fill */

@@ -51,6 +51,10 @@ enum ledger_wait { LEDGER_TRY, LEDGER_WAIT };
  * ledger_status tells. */
 int ledger_deliver(const struct config *c, enum ledger_wait wait, struct ledger_delivery *ret,
 		   struct err *err);
+/* The same for somebody whom nobody waits for: a moment after it has taken its place, so that what ends meanwhile, whose commands see that
+ * somebody is at it, goes in the same transaction. `before` is called between the two. Does not wait for another process. */
+int ledger_deliver_soon(const struct config *c, void (*before)(void *data), void *data,
+			struct ledger_delivery *ret, struct err *err);
 /* Cheap, without the database: is anything owed that nobody is delivering? */
 bool ledger_owes(const struct config *c);
 
@@ -60,6 +64,7 @@ struct ledger_audit {
 	uint64_t different; /* in the ledger, but not as in their directories */
 	uint64_t extra;     /* in the ledger, without a directory */
 	uint64_t unreadable;
+	uint64_t totals;   /* sums that are not what their runs add up to */
 	struct strv names; /* the first of them, "ID: what" */
 };
 void ledger_audit_release(struct ledger_audit *a);

@@ -63,6 +63,7 @@ struct posting {
 	struct row *rows;
 	size_t n_rows;
 	char record[HASH_HEX]; /* of all rows that are the run's own */
+	char *submitter;       /* owned or NULL; as the record has it */
 };
 void posting_release(struct posting *e);
 #define CLEANUP_POSTING CLEANUP(posting_release)
@@ -99,6 +100,8 @@ int put_ids(struct ledger *l, const char *home, struct strv *ret, struct err *er
 /* Those that the second does not have; both are sorted. */
 void ids_minus(const struct strv *ids, const struct strv *without, struct strv *ret);
 /* The digest of the rows that the database has of a run. */
+/* Is whose it is what its record says? The digest does not say it. 1: yes. */
+int put_has_submitter(struct ledger *l, const char *home, const struct posting *e, struct err *err);
 int put_digest(struct ledger *l, const char *home, const char *id, char ret[HASH_HEX],
 	       struct err *err);
 /* homes.reconciled: 1 if it is of this boot, 0 if not. */
@@ -107,6 +110,21 @@ int put_reconciled(struct ledger *l, const char *home, struct err *err);
 /* A ledger_row: one number, into a uint64_t. */
 int put_take_count(void *data, const char *const *columns, size_t n, struct err *err);
 int put_count(struct ledger *l, const char *home, uint64_t *ret, struct err *err);
+
+/* totals_put.c: sums of runs, changed where runs are, in the same transaction. totals_lock() is the first thing there. */
+int totals_lock(struct ledger *l, const char *home, struct err *err);
+/* Of a run that is there: just entered, about to be removed. */
+int totals_add(struct ledger *l, const char *home, const char *id, struct err *err);
+int totals_remove(struct ledger *l, const char *home, const char *id, struct err *err);
+/* It is now known whose it is; nothing happens if the run is not there yet. */
+int totals_attribute(struct ledger *l, const char *home, const char *id, struct err *err);
+/* All of the home's, added up again; in a transaction of its own. The other does it only if one is marked. */
+int totals_rebuild(struct ledger *l, const char *home, struct err *err);
+int totals_settle(struct ledger *l, const char *home, struct err *err);
+/* 1 if one is marked: what they say does not count. */
+int totals_are_stale(struct ledger *l, const char *home, struct err *err);
+/* How many are not what adding up gives. */
+int totals_compare(struct ledger *l, const char *home, uint64_t *ret, struct err *err);
 
 /* deliver.c: entering many, a batch in a transaction; then their marks are dropped. */
 struct delivering {

@@ -222,6 +222,11 @@ static int verify(struct ledger *l, struct err *err)
 	return 0; /* amcheck and checksums are the administrator's */
 }
 
+static int be_patient(struct ledger *l, struct err *err)
+{
+	return script(l, "SET statement_timeout TO '30min'", err);
+}
+
 static void postgres_free(struct ledger *l)
 {
 	struct postgres *p = of(l);
@@ -242,6 +247,7 @@ static const struct ledger_ops ops = {
 	.is_empty = is_empty,
 	.prepare_schema = prepare_schema,
 	.verify = verify,
+	.be_patient = be_patient,
 	.free = postgres_free,
 };
 

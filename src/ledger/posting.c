@@ -28,6 +28,7 @@ void posting_release(struct posting *e)
 	}
 	cleanup_free(&e->rows);
 	cleanup_free(&e->id);
+	cleanup_free(&e->submitter);
 	e->n_rows = 0;
 }
 

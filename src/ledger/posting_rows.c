@@ -132,7 +132,7 @@ static void add_attempt(const struct record_files *f, struct posting *e)
 {
 	struct row *row = add_row(e, TABLE_ATTEMPTS);
 	add_number(row, 1);
-	add_text(row, "local");
+	add_text(row, text_of(json_object_get(f->verdict, "executor"), "name", "local"));
 	add_member(row, f->verdict, "started");
 	add_member(row, f->verdict, "ended");
 	add_text(row, text_of(f->verdict, "cause", "?"));
@@ -211,6 +211,8 @@ int posting_add_rows(const struct record_files *f, struct posting *e, struct err
 	add_events(f, e, &told);
 	add_run(f, &e->rows[0], &told);
 	add_outputs(f, e);
+	if (text_of(f->analysis, "submitter", NULL))
+		e->submitter = xstrdup(text_of(f->analysis, "submitter", NULL));
 	int r = add_logs(f, e, err);
 	add_runtime(f, e);
 	return r;

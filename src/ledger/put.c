@@ -1,4 +1,4 @@
-/* Rows into the tables and back; the only SQL but the schema's and the pages'. One statement for each thing. */
+/* Rows into the tables and back; the only SQL but the schema's, the pages' and the sums'. One statement for each thing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -24,9 +24,9 @@ static const struct statement inserts[TABLE_COUNT_] = {
 	[TABLE_RUNS] = { TABLE_RUNS,
 			 "INSERT INTO runs (home, id, accepted, started, ended, name, quest, runtime, cause, exit_status, notes, evidence, "
 			 "missing_layers, labels, wall_usec, cpu_usec, memory_peak_bytes, pids_peak, disk_peak_bytes, io_read_bytes, "
-			 "io_write_bytes, analysis_sha256, verdict_sha256, chain, record) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, "
-			 "$11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)",
-			 25 },
+			 "io_write_bytes, analysis_sha256, verdict_sha256, chain, record, submitter) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, "
+			 "$11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)",
+			 26 },
 	[TABLE_ATTEMPTS] = { TABLE_ATTEMPTS,
 			     "INSERT INTO attempts (home, run, n, executor, started, ended, cause, exit_code, signal) "
 			     "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
@@ -98,8 +98,10 @@ static int put_row(struct ledger *l, const char *home, const struct posting *e,
 	size_t n = row->table < TABLE_OWN_COUNT_ ? 2 : 1;
 	for (size_t i = 0; i < row->n; i++)
 		values[n++] = row->values[i];
-	if (row->table == TABLE_RUNS)
+	if (row->table == TABLE_RUNS) {
 		values[n++] = e->record;
+		values[n++] = e->submitter;
+	}
 	if (n != inserts[row->table].n_params)
 		return err_set(err, ERR_HOST, EINVAL, "a row of %zu values for table %d", n,
 			       (int)row->table);
@@ -118,7 +120,8 @@ int put_removal(struct ledger *l, const char *home, const char *id, struct err *
 						     "DELETE FROM runs WHERE home = $1 AND id = $2",
 						     2 };
 	const char *const key[] = { home, id };
-	return l->ops->run(l, &remove_run, key, NULL, NULL, err);
+	int r = totals_remove(l, home, id, err);
+	return r < 0 ? r : l->ops->run(l, &remove_run, key, NULL, NULL, err);
 }
 
 struct digesting {
@@ -148,6 +151,25 @@ int put_digest(struct ledger *l, const char *home, const char *id, char ret[HASH
 	return r;
 }
 
+static int compare_text(void *data, const char *const *columns, size_t n, struct err *err)
+{
+	const char **text = data;
+	if (str_eq(columns[0] ? columns[0] : "", *text ? *text : ""))
+		*text = NULL;
+	return 0;
+}
+
+int put_has_submitter(struct ledger *l, const char *home, const struct posting *e, struct err *err)
+{
+	static const struct statement find = {
+		STATEMENT_ONCE, "SELECT submitter FROM runs WHERE home = $1 AND id = $2", 2
+	};
+	const char *const key[] = { home, e->id };
+	const char *text = e->submitter ? e->submitter : "";
+	int r = l->ops->run(l, &find, key, compare_text, &text, err);
+	return r < 0 ? r : text == NULL;
+}
+
 int put_posting(struct ledger *l, const char *home, const struct posting *e,
 		enum put_compare compare, struct err *err)
 {
@@ -158,12 +180,19 @@ int put_posting(struct ledger *l, const char *home, const struct posting *e,
 	const char *const key[] = { home, e->id };
 	int r = compare == PUT_ROWS ? put_digest(l, home, e->id, record, err)
 				    : l->ops->run(l, &find, key, take_text, record, err);
-	if (r >= 0 && str_eq(record, e->record))
+	bool is_same = r >= 0 && str_eq(record, e->record);
+	if (is_same && compare == PUT_ROWS) {
+		r = put_has_submitter(l, home, e, err);
+		is_same = r > 0;
+	}
+	if (is_same)
 		return 0;
 	if (r >= 0 && record[0])
 		r = put_removal(l, home, e->id, err);
 	for (size_t i = 0; r >= 0 && i < e->n_rows; i++)
 		r = put_row(l, home, e, &e->rows[i], err);
+	if (r >= 0)
+		r = totals_add(l, home, e->id, err);
 	return r < 0 ? r : 1;
 }
 

@@ -231,6 +231,11 @@ static void sqlite_free(struct ledger *l)
 	free(s);
 }
 
+static int be_patient(struct ledger *l, struct err *err)
+{
+	return 0; /* no statement has an end of its own */
+}
+
 static const struct ledger_ops ops = {
 	.name = "sqlite",
 	.begin = begin,
@@ -241,14 +246,24 @@ static const struct ledger_ops ops = {
 	.is_empty = is_empty,
 	.prepare_schema = prepare_schema,
 	.verify = verify,
+	.be_patient = be_patient,
 	.free = sqlite_free,
 };
 
-/* SQLite would make it readable for all; the files beside it get its mode. */
+/* SQLite would make it readable for all; the files beside it get its mode. One that is there is looked at and not opened: to close a file ends every
+ * POSIX lock that this process has on it, also those of its other connections. Another process would then take the log for nobody's, and
+ * remove it with all that is committed to it from here on. */
 static int make_file(const char *path, struct err *err)
 {
-	CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return fd < 0 ? err_errno(err, "open the ledger %s", path) : 0;
+	struct stat st = { 0 };
+	if (lstat(path, &st) == 0) {
+		errno = S_ISREG(st.st_mode) ? 0 : ELOOP; /* no link is followed */
+		if (!errno && faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) == 0)
+			return 0;
+		return err_errno(err, "open the ledger %s", path);
+	}
+	CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return fd < 0 && errno != EEXIST ? err_errno(err, "open the ledger %s", path) : 0;
 }
 
 static int connect_file(struct sqlite *s, struct err *err)

@@ -1,0 +1,84 @@
+/* Sums, as they are kept; made by the database where a run was taken out and nobody has added up since. */
+#include "ledger/totals.h"
+
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "ledger/parts.h"
+
+#define SUMS                                                                                       \
+	"count(*), sum(wall_usec), sum(cpu_usec), sum(memory_gib_hours), max(memory_peak_bytes), " \
+	"min(accepted), max(accepted)"
+
+static uint64_t number(const char *text)
+{
+	uint64_t n = 0;
+	return text && num_u64(text, INT64_MAX, &n) >= 0 ? n : 0;
+}
+
+static int take(void *data, const char *const *columns, size_t n, struct err *err)
+{
+	json_array_append_new(
+		data,
+		json_pack("{s:o,s:o,s:o,s:o,s:o,s:f,s:o,s:s?,s:s?}", "of",
+			  columns[0] && *columns[0] ? json_text(columns[0]) : json_null(), "cause",
+			  json_text(columns[1]), "runs", json_u64(number(columns[2])), "wall_usec",
+			  json_u64(number(columns[3])), "cpu_usec", json_u64(number(columns[4])),
+			  "memory_gib_hours", columns[5] ? strtod(columns[5], NULL) : 0.0,
+			  "memory_peak_bytes", json_u64(number(columns[6])), "first", columns[7],
+			  "last", columns[8]));
+	return 0;
+}
+
+int ledger_totals(struct ledger *l, const struct config *c, enum totals_by by, json_t **ret,
+		  struct err *err)
+{
+	static const char *const kinds[TOTALS_BY_COUNT_] = { "quest", "runtime", "submitter" };
+	static const struct statement kept = {
+		STATEMENT_ONCE,
+		"SELECT subject, cause, runs, wall_usec, cpu_usec, memory_gib_hours, memory_peak_bytes, first, last FROM run_totals "
+		"WHERE home = $1 AND kind = $2 AND runs > 0 ORDER BY subject, cause",
+		2
+	};
+	static const struct statement made = {
+		STATEMENT_ONCE,
+		"SELECT subject, cause, " SUMS
+		" FROM run_shares WHERE home = $1 AND kind = $2 GROUP BY subject, cause ORDER BY subject, cause",
+		2
+	};
+	CLEANUP_JSON json_t *rows = json_array();
+	char home[HOME_ID];
+	int r = home_id(c, home, err);
+	const char *const values[] = { home, kinds[by] };
+	if (r >= 0)
+		r = totals_are_stale(l, home, err);
+	if (r >= 0)
+		r = l->ops->run(l, r ? &made : &kept, values, take, rows, err);
+	if (r >= 0)
+		*ret = take_ptr(rows);
+	return r;
+}
+
+static int take_head(void *data, const char *const *columns, size_t n, struct err *err)
+{
+	json_object_set_new(data, "length", json_u64(number(columns[0])));
+	json_object_set_new(data, "head", json_text(columns[1]));
+	return 0;
+}
+
+int ledger_chain_head(struct ledger *l, const struct config *c, json_t **ret, struct err *err)
+{
+	static const struct statement last = {
+		STATEMENT_ONCE,
+		"SELECT n, sha256 FROM chain WHERE home = $1 ORDER BY n DESC LIMIT 1", 1
+	};
+	CLEANUP_JSON json_t *head = json_pack("{s:i,s:n}", "length", 0, "head");
+	char home[HOME_ID];
+	int r = home_id(c, home, err);
+	const char *const values[] = { home };
+	if (r >= 0)
+		r = l->ops->run(l, &last, values, take_head, head, err);
+	if (r >= 0)
+		*ret = take_ptr(head);
+	return r;
+}

@@ -196,6 +196,16 @@ READER(read_lock)
 	return entry_path(d, n, e, "lock", &e->r.lock, err);
 }
 
+READER(read_executor)
+{
+	struct entry *e = target;
+	int r = node_string(d, n, &e->r.executor, err);
+	if (r >= 0 && (!path_name_ok(e->r.executor) || !text_is_label(e->r.executor, 255)))
+		return node_error(d, n, err,
+				  "not the name of an executor; see cupel executor list");
+	return r;
+}
+
 static const struct key_row entry_rows[] = {
 	{ "name", read_name },
 	{ "version", read_version },
@@ -214,6 +224,7 @@ static const struct key_row entry_rows[] = {
 	{ "checks", entry_checks },
 	{ "check_limits", read_check_limits },
 	{ "lock", read_lock },
+	{ "executor", read_executor },
 };
 
 /* Which of prefix and root a kind has. */

@@ -50,9 +50,15 @@ static uint64_t resolve_of(const struct runtime *r)
 								   : RESOLVE_IN_ROOT;
 }
 
+/* NULL: it is not there yet. */
+static const char *base_path(const struct runtime *r)
+{
+	return is_squashfs(r) ? "/" : runtime_base(r);
+}
+
 static int open_base(const struct runtime *r, int *ret_fd, struct err *err)
 {
-	const char *base = is_squashfs(r) ? "/" : runtime_base(r);
+	const char *base = base_path(r);
 
 	if (!base)
 		return err_set(err, ERR_CALLER, ENOENT, "the image has not been unpacked yet");
@@ -85,7 +91,11 @@ static int identify(const struct runtime *r, struct items *items, char ret_key[H
 {
 	CLEANUP_HASH struct hash *key = hash_new();
 	CLEANUP(probe_release)
-	struct probe p = { .root_fd = -1, .resolve = resolve_of(r), .key = key, .items = items };
+	struct probe p = { .root_fd = -1,
+			   .resolve = resolve_of(r),
+			   .is_host = str_eq(base_path(r), "/"),
+			   .key = key,
+			   .items = items };
 	int code = open_base(r, &p.root_fd, err);
 
 	if (code < 0)

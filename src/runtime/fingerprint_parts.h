@@ -56,6 +56,7 @@ void items_digest(const struct items *list, char ret_hex[HASH_HEX]);
 struct probe {
 	int root_fd;             /* owned */
 	uint64_t resolve;        /* RESOLVE_BENEATH in a prefix, RESOLVE_IN_ROOT in a root */
+	bool is_host;            /* the root is our own */
 	struct hash *key;        /* borrowed */
 	int64_t newest_ctime_ns; /* of all that was looked at */
 	struct items *items;     /* borrowed or NULL */

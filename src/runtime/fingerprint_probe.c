@@ -41,10 +41,10 @@ static bool absent(int code)
 	return code == ENOENT || code == ENOTDIR || code == ELOOP;
 }
 
-/* In a prefix one call is enough, for only a tuple is read; in a root an absolute link must not lead to the host's file. */
+/* In a prefix one call is enough, for only a tuple is read; in another root an absolute link must not lead to the host's file. */
 static int stat_in(const struct probe *p, const char *path, struct stat *ret)
 {
-	if (p->resolve != RESOLVE_IN_ROOT)
+	if (p->resolve != RESOLVE_IN_ROOT || p->is_host)
 		return fstatat(p->root_fd, path, ret, AT_NO_AUTOMOUNT) < 0 ? -errno : 0;
 	CLEANUP_FD int fd = open_in(p, path, O_PATH);
 	if (fd < 0)

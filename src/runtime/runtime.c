@@ -42,7 +42,7 @@ void runtime_release(struct runtime *r)
 	free(r->interpreters);
 	free(r->checks);
 	char *const texts[] = { r->name, r->version, r->summary, r->prefix, r->root,
-				r->path, r->lock,    r->origin,  r->digest };
+				r->path, r->lock,    r->origin,  r->digest, r->executor };
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		free(texts[i]);
 	struct strv *const lists[] = { &r->read_only, &r->devices, &r->packages, &r->provides,

@@ -64,8 +64,9 @@ struct runtime {
 	struct runtime_check *checks; /* owned */
 	size_t n_checks;
 	struct limits check_limits; /* of one check; built-in 1 GiB, 1 cpu, 60 s */
-	char *lock;                 /* owned; where its lock file is or would be */
-	char *origin;               /* owned; "built-in" or "FILE:LINE" */
+	char *executor; /* owned or NULL; where its runs are carried out unless they say otherwise */
+	char *lock;     /* owned; where its lock file is or would be */
+	char *origin;   /* owned; "built-in" or "FILE:LINE" */
 	bool from_project; /* said by a project, which may show nothing from outside itself */
 	/* Found out when the entry is read. */
 	struct pairs

@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/path.h"
 #include "runtime/select_parts.h"
+#include "spec/caller.h"
 
 /* As much of the file as is looked at. */
 static int read_head(const char *path, size_t max, char **ret, size_t *ret_length, struct err *err)
@@ -59,15 +60,27 @@ static void local_names(const struct analysis *a, struct strv *ret)
 	}
 }
 
+/* With the rights of whom it is for: what was checked before may be another file by now. */
+static int read_text(const struct config *c, const char *path, char **ret, size_t *ret_length,
+		     struct err *err)
+{
+	CLEANUP(caller_leave) struct caller_before before = { 0 };
+	int r = caller_enter(c, &before);
+	if (r < 0)
+		return err_set(err, ERR_CALLER, -r, "the script %s: %s", path, strerrordesc_np(-r));
+	return str_ends(path, ".ipynb") ? read_whole(path, ret, ret_length, err)
+					: read_head(path, SCRIPT_READ_MAX, ret, ret_length, err);
+}
+
 /* The text is not needed once it was read: what a script keeps of it are copies. */
-static int read_script(const struct analysis *a, struct script *ret, struct err *err)
+static int read_script(const struct config *c, const struct analysis *a, struct script *ret,
+		       struct err *err)
 {
 	CLEANUP_STRV struct strv local = { 0 };
 	CLEANUP_FREE char *text = NULL;
 	size_t length = 0;
 	const char *path = a->code.v[0];
-	int r = str_ends(path, ".ipynb") ? read_whole(path, &text, &length, err)
-					 : read_head(path, SCRIPT_READ_MAX, &text, &length, err);
+	int r = read_text(c, path, &text, &length, err);
 	if (r < 0)
 		return r;
 	local_names(a, &local);
@@ -146,7 +159,7 @@ static void select_named(const struct config *config, const struct analysis *a,
 	ret->name = xstrdup(a->runtime);
 	str_addf(&why, "%s names it", a->runtime_origin ? a->runtime_origin : "the caller");
 	if (!by_option && a->code.n > 0) {
-		if (read_script(a, &s, &err) < 0)
+		if (read_script(config, a, &s, &err) < 0)
 			str_addf(&why, "; warning: %s", err.text);
 		selection_requires(ret, &s.meta);
 		if (s.meta.dependencies.n && catalog_find(config, a->runtime, &runtime, NULL) >= 0)
@@ -173,7 +186,7 @@ int runtime_select(const struct config *config, const struct analysis *a, struct
 	} else if (!a->code.n) {
 		select_for_command(config, &sel);
 	} else {
-		r = read_script(a, &s, err);
+		r = read_script(config, a, &s, err);
 		bool open = !s.meta.runtime && (s.needs.n || s.is_notebook);
 		if (r >= 0)
 			r = open ? select_all(config, &s, &sel, err)
@@ -192,6 +205,6 @@ int runtime_suggest(const struct config *config, const struct analysis *a, struc
 	CLEANUP_SCRIPT struct script s = { 0 };
 	if (a->runtime || !a->code.n)
 		return runtime_select(config, a, ret, err);
-	int r = read_script(a, &s, err);
+	int r = read_script(config, a, &s, err);
 	return r < 0 ? r : select_all(config, &s, ret, err);
 }

@@ -69,6 +69,7 @@ void analysis_release(struct analysis *a)
 	free(a->runtime);
 	free(a->runtime_origin);
 	free(a->profile);
+	free(a->executor);
 	free(a->rerun_of);
 	free(a->db_snapshot);
 	free(a->db_snapshot_origin);

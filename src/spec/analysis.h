@@ -36,6 +36,7 @@ struct input {
 	char *name;   /* owned */
 	char *origin; /* owned; "file:line:column" or the option, for messages */
 	char *step; /* owned or NULL: it is what this step made, and its name may be a relative path */
+	bool is_own; /* cupel itself says so, and nobody who asks: it is read with cupel's rights */
 	struct contents contents; /* once a run was resolved */
 };
 
@@ -61,6 +62,7 @@ struct analysis_place {
 	char *pipeline; /* owned or NULL: it stands alone */
 	char *step;     /* owned; "align" or "align[s1]" */
 	unsigned attempt;
+	unsigned shard, shards; /* which of how many that are scattered alike; 0 of 0: it is not */
 };
 
 /* What its result depends on: a digest over named parts, each with its own. */
@@ -77,6 +79,7 @@ struct analysis {
 	char *runtime;        /* owned or NULL: chosen by the rules of runtime/select.h */
 	char *runtime_origin; /* owned or NULL; "--runtime" or "FILE:LINE" */
 	char *profile;        /* owned or NULL: the configured default */
+	char *executor; /* owned or NULL: the runtime's or the configured default; resolved: its name */
 	struct strv
 		code; /* the script first, then files it needs: absolute host paths, shown at code/NAME */
 	struct contents

@@ -167,6 +167,10 @@ static int names_check(const struct analysis *a, struct err *err)
 	if (a->profile && !path_name_ok(a->profile))
 		return err_caller(err, "'%s' is not the name of a profile; see cupel config",
 				  show_text(a->profile, shown));
+	if (a->executor && !path_name_ok(a->executor))
+		return err_caller(err,
+				  "'%s' is not the name of an executor; see cupel executor list",
+				  show_text(a->executor, shown));
 	for (size_t i = 0; i < a->allow_missing.n; i++) {
 		r = layer_check(a->allow_missing.v[i], err);
 		if (r < 0)

@@ -90,6 +90,11 @@ static int take_profile(struct reading *r, const json_t *value)
 	return take_text(r, value, "profile", &r->a->profile);
 }
 
+static int take_executor(struct reading *r, const json_t *value)
+{
+	return take_text(r, value, "executor", &r->a->executor);
+}
+
 static int take_code(struct reading *r, const json_t *value)
 {
 	return take_list(r, value, "code", &r->a->code);
@@ -145,7 +150,8 @@ static int take_inputs(struct reading *r, const json_t *value)
 		struct input input = { .path = xstrdup(path),
 				       .name = xstrdup(name),
 				       .origin = xstrdup(r->origin),
-				       .step = step ? xstrdup(step) : NULL };
+				       .step = step ? xstrdup(step) : NULL,
+				       .is_own = step }; /* a record is cupel's word */
 		analysis_add_input(r->a, &input);
 	}
 	return json_is_array(value) ? 0 : mistyped(r, "inputs");
@@ -274,6 +280,7 @@ static const struct key keys[] = {
 	{ "name", take_name },
 	{ "quest", take_quest },
 	{ "profile", take_profile },
+	{ "executor", take_executor },
 	{ "code", take_code },
 	{ "args", take_args },
 	{ "command", take_command },
@@ -301,6 +308,8 @@ static const struct key keys[] = {
 	{ "pipeline", NULL }, /* run again, it stands alone */
 	{ "key", NULL },
 	{ "driver", NULL },
+	{ "submitter", NULL },     /* run again, it is whoever does that */
+	{ "submitter_ids", NULL }, /* contents are compared: nothing else is shown */
 	{ "code_contents", NULL }, /* contents are compared by who runs it again */
 };
 

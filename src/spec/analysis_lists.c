@@ -48,12 +48,14 @@ struct input_map {
 	const char *base;
 	char *path; /* owned */
 	char *name; /* owned or NULL */
+	char *step; /* owned or NULL */
 };
 
 static void input_map_release(struct input_map *map)
 {
 	free(map->path);
 	free(map->name);
+	free(map->step);
 }
 
 static int read_input_path(const struct document *d, const struct node *n, void *target,
@@ -67,25 +69,36 @@ static int read_input_path(const struct document *d, const struct node *n, void 
 static int read_input_name(const struct document *d, const struct node *n, void *target,
 			   struct err *err)
 {
-	struct input_map *to = target;
-	char shown[SHOW_ROOM];
-	int r = node_string(d, n, &to->name, err);
+	return node_string(d, n, &((struct input_map *)target)->name, err);
+}
 
-	if (r < 0)
-		return r;
-	if (!path_name_ok(to->name))
-		return node_error(d, n, err, "'%s' is not a name of one path component",
-				  show_text(to->name, shown));
-	return 0;
+static int read_input_step(const struct document *d, const struct node *n, void *target,
+			   struct err *err)
+{
+	return reading_label(d, n, &((struct input_map *)target)->step, err);
+}
+
+/* What a step made may be shown below directories of its own: analysis_check() looks at such a name. */
+static int name_read_check(const struct document *d, const struct node *n,
+			   const struct input_map *map, struct err *err)
+{
+	char shown[SHOW_ROOM];
+	if (map->step || !map->name || path_name_ok(map->name))
+		return 0;
+	return node_error(d, map_get(n, "name"), err, "'%s' is not a name of one path component",
+			  show_text(map->name, shown));
 }
 
 static int input_map_read(const struct document *d, const struct node *n, struct reading *to,
 			  struct input *ret, struct err *err)
 {
 	static const struct key_row rows[] = { { "path", read_input_path },
-					       { "name", read_input_name } };
+					       { "name", read_input_name },
+					       { "step", read_input_step } };
 	CLEANUP(input_map_release) struct input_map map = { .base = to->base };
 	int r = map_read(d, n, rows, sizeof(rows) / sizeof(rows[0]), &map, err);
+	if (r >= 0)
+		r = name_read_check(d, n, &map, err);
 
 	if (r < 0)
 		return r;
@@ -93,8 +106,9 @@ static int input_map_read(const struct document *d, const struct node *n, struct
 		return node_error(d, n, err, "an input needs a path; add 'path: PATH'");
 	if (!map.name)
 		map.name = xstrdup(path_base(map.path));
-	if (!path_name_ok(map.name))
+	if (!map.step && !path_name_ok(map.name))
 		return node_error(d, n, err, "the input has no usable name; add 'name: NAME'");
+	ret->step = take_ptr(map.step);
 	ret->path = take_ptr(map.path);
 	ret->name = take_ptr(map.name);
 	return 0;
@@ -103,7 +117,7 @@ static int input_map_read(const struct document *d, const struct node *n, struct
 static int input_read(const struct document *d, const struct node *n, struct reading *to,
 		      struct err *err)
 {
-	CLEANUP_FREE char *origin = xasprintf("%s:%d:%d", document_file(d), n->line, n->column);
+	CLEANUP_FREE char *origin = node_place(d, n);
 	CLEANUP_FREE char *text = NULL;
 	struct err why = { 0 };
 	struct input input = { 0 };

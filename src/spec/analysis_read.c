@@ -67,6 +67,13 @@ static int read_profile(const struct document *d, const struct node *n, void *ta
 	return component_read(d, n, "profile", &((struct reading *)target)->analysis.profile, err);
 }
 
+static int read_executor(const struct document *d, const struct node *n, void *target,
+			 struct err *err)
+{
+	return component_read(d, n, "executor", &((struct reading *)target)->analysis.executor,
+			      err);
+}
+
 static int read_code(const struct document *d, const struct node *n, void *target, struct err *err)
 {
 	struct reading *to = target;
@@ -88,11 +95,6 @@ static int read_code(const struct document *d, const struct node *n, void *targe
 	return 0;
 }
 
-static char *place_of(const struct document *d, const struct node *n)
-{
-	return xasprintf("%s:%d:%d", document_file(d), n->line, n->column);
-}
-
 static int read_db_snapshot(const struct document *d, const struct node *n, void *target,
 			    struct err *err)
 {
@@ -100,7 +102,7 @@ static int read_db_snapshot(const struct document *d, const struct node *n, void
 	int r = reading_path(d, n, to->base, &to->analysis.db_snapshot, err);
 
 	if (r >= 0)
-		to->analysis.db_snapshot_origin = place_of(d, n);
+		to->analysis.db_snapshot_origin = node_place(d, n);
 	return r;
 }
 
@@ -116,7 +118,7 @@ static int read_post_process(const struct document *d, const struct node *n, voi
 	int r = component_read(d, n, "step", &to->analysis.post_process, err);
 
 	if (r >= 0)
-		to->analysis.post_process_origin = place_of(d, n);
+		to->analysis.post_process_origin = node_place(d, n);
 	return r;
 }
 
@@ -282,6 +284,7 @@ static const struct {
 	{ { "limits", read_limits }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "network", read_network }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "profile", read_profile }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "executor", read_executor }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "labels", reading_labels }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "id", read_id }, IN_WHOLE | IN_PIPELINE },
 	{ { "keep", read_keep }, IN_WHOLE | IN_STEP | IN_PIPELINE },
@@ -352,7 +355,8 @@ int analysis_read_map(const struct document *d, const struct node *map, const ch
 				    analysis_check(&reading.analysis, &why), &why, err);
 	if (r < 0)
 		return r;
-	reading.analysis.file = xstrdup(document_file(d));
+	if (!str_eq(document_file(d), DOCUMENT_SENT))
+		reading.analysis.file = xstrdup(document_file(d));
 	*ret = reading.analysis;
 	reading.analysis = (struct analysis){ 0 };
 	return 0;

@@ -1,6 +1,7 @@
 /* The configuration in effect: built-in values, then each file over them, then the environment. */
 #include "spec/config.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include "base/fs.h"
 #include "base/num.h"
 #include "base/path.h"
+#include "spec/caller.h"
 #include "spec/config_layer.h"
 #include "spec/dburl.h"
 
@@ -39,6 +41,11 @@ void config_release(struct config *c)
 	strv_release(&c->env_pass);
 	free(c->cgroup_parent);
 	free(c->ledger_url);
+	service_settings_release(&c->service);
+	for (size_t i = 0; i < c->n_executors; i++)
+		executor_settings_release(&c->executors[i]);
+	free(c->executors);
+	free(c->default_executor);
 	for (size_t i = 0; i < c->n_values; i++) {
 		free(c->values[i].key);
 		free(c->values[i].text);
@@ -74,12 +81,15 @@ static void config_built_in(struct config *c)
 	c->work_template = xstrdup("scidex-analysis-{id}");
 	c->default_runtime = xstrdup("base");
 	c->default_profile = xstrdup("default");
+	c->default_executor = xstrdup("local");
 	c->keep = KEEP_NEVER;
 	c->drift_allowed = true;
 	c->uid_first = 1900000000;
 	c->uid_count = 65536;
 	c->partial_age_ns = 30 * 24 * 3600 * 1000000000ULL;
 	c->checkpoint_age_ns = c->partial_age_ns;
+	c->service.max_queued_per_submitter = 10000;
+	c->service.check_runtimes_ns = 24 * 3600 * 1000000000ULL;
 	/* A group of his own for each user: what is given to one is nobody else's. */
 	c->cgroup_parent = geteuid() == 0 ? xstrdup("cupel")
 					  : xasprintf("cupel-%u", (unsigned)geteuid());
@@ -331,6 +341,13 @@ static int layers_apply(const struct config_where *where, const char *cwd, struc
 	return layer_apply(r, &project, c, origins, err);
 }
 
+static void submitter_read(struct config *c)
+{
+	const char *said = c->caller.is_set ? getenv("CUPEL_SUBMITTER_NAME") : NULL;
+
+	(void)snprintf(c->submitter, sizeof(c->submitter), "%s", said ? said : "");
+}
+
 int config_read(const struct config_where *where, struct config *ret, struct err *err)
 {
 	static const struct config_where real = { 0 };
@@ -347,6 +364,9 @@ int config_read(const struct config_where *where, struct config *ret, struct err
 	if (r < 0)
 		return r;
 	r = home_settle(where, &c, &origins, err);
+	if (r >= 0)
+		r = caller_read(&c.caller, err);
+	submitter_read(&c);
 	if (r < 0)
 		return r;
 	/* Inputs are compared with it, and they come with their links resolved. */

@@ -40,14 +40,68 @@ struct post_process {
 	char *user;            /* owned or NULL: that of the SQLite file, or one of the run's own */
 	struct pairs env;
 	struct limits limits;
+	struct strv
+		submitters; /* of a service, who may name it beside those who may do everything */
 };
 void post_process_release(struct post_process *p);
 
 enum disk_mechanism { DISK_AUTO, DISK_IMAGE, DISK_WATCHED };
 enum cgroup_manager { CGROUP_AUTO, CGROUP_V1, CGROUP_V2, CGROUP_SYSTEMD };
 
+/* The service; see cupel-serve(1). */
+#define SERVICE_SOCKET_MAX  100               /* sun_path has 108 */
+#define SERVICE_SOCKET_HOST "/run/cupel.sock" /* of the home /var/lib/cupel */
+struct service_settings {
+	char *socket;         /* owned or NULL: see config_service_socket */
+	char *group;          /* owned or NULL: only its own user may open the socket */
+	char *listen;         /* owned or NULL: no TCP; "ADDRESS:PORT" */
+	uint64_t max_running; /* 0: as many as fit */
+	uint64_t max_queued_per_submitter;
+	uint64_t max_running_per_submitter; /* 0: as many as fit */
+	struct pairs shares;                /* submitter -> weight; others have 1 */
+	uint64_t check_runtimes_ns;         /* 0: never */
+};
+void service_settings_release(struct service_settings *s);
+
+/* Where runs may be carried out beside this host; see cupel-executor(1). */
+enum executor_kind {
+	EXECUTOR_LOCAL, /* a keeper on this host, in cupel's own box */
+	EXECUTOR_OCI,   /* a keeper on this host, in the box of an OCI runtime */
+	EXECUTOR_ENGINE,
+	EXECUTOR_SLURM,
+	EXECUTOR_PROGRAM, /* of the site's own */
+	EXECUTOR_KIND_COUNT_
+};
+extern const char *const executor_kind_names[];
+struct executor_settings {
+	char *name;   /* owned */
+	char *origin; /* owned; "FILE:LINE" */
+	enum executor_kind kind;
+	struct pairs options;      /* by the keys that the kind knows */
+	struct strv words;         /* `flags` or `command` */
+	struct strv allow_missing; /* layers that need not be in force there: the host's policy */
+	uint64_t patience_ns;      /* so long an engine that can't be reached is waited for */
+};
+void executor_settings_release(struct executor_settings *s);
+
+/* For whom this process acts, if not for itself: what an analysis names must be readable for him. CUPEL_SUBMITTER in the environment, UID:GID,
+ * says so to a pipeline that a service starts; it only ever takes rights away. So do CUPEL_SUBMISSION, the id under which the service has it,
+ * and CUPEL_GIVEN, which it was admitted with: bytes of memory, thousandths of a cpu and processes, for all steps that run side by side. */
+struct config_caller {
+	bool is_set;
+	uid_t uid;
+	gid_t gid;
+	char submission[65];               /* "": none */
+	uint64_t memory_bytes, cpus, pids; /* 0: what the host gives all runs */
+};
+int config_caller_parse(const char *text, struct config_caller *ret); /* UID:GID, or -EINVAL */
+
 struct config {
+	struct config_caller caller;
 	char *home; /* owned; $CUPEL_HOME, absolute */
+	/* What the service calls whoever it acts for, "" if it is nobody: the steps of a pipeline are recorded as his. $CUPEL_SUBMITTER_NAME. */
+	char submitter[64];
+	bool executors_may_be_away; /* of the test of executors: executor/away.c */
 	/* runtimes.d beside the configuration files, in rising priority: the system's, the user's, the project's. They need not exist. */
 	struct strv runtime_dirs;
 	bool has_project_runtimes; /* the last of them is a project's */
@@ -85,6 +139,10 @@ struct config {
 	char *ledger_url;                    /* owned or NULL: SQLite, cupel.db in the home */
 	struct post_process *post_processes; /* owned */
 	size_t n_post_processes;
+	struct service_settings service;
+	struct executor_settings *executors; /* owned; `local` is not among them */
+	size_t n_executors;
+	char *default_executor;      /* owned; "local" */
 	struct config_value *values; /* owned; in the order of the table of keys */
 	size_t n_values;
 };
@@ -110,6 +168,12 @@ int config_text(const char *path, enum config_source source, char **ret_text, si
 int config_read(const struct config_where *where, struct config *ret, struct err *err);
 /* The step of that name, or NULL; borrowed. */
 const struct post_process *config_post_process(const struct config *c, const char *name);
+/* The executor of that name, or NULL; borrowed. */
+const struct executor_settings *config_executor(const struct config *c, const char *name);
+/* NULL: the default. True if what it carries out takes nothing of this host's cpus and memory. */
+bool config_executor_is_elsewhere(const struct config *c, const char *name);
+/* Where the service is to be found; owned by the caller. */
+char *config_service_socket(const struct config *c);
 /* ledger.url for people's eyes: the default in words, and no password. Owned by the caller. */
 char *config_ledger_shown(const struct config *c);
 /* The working directory of a run: root + template with {id} replaced. Owned by the caller. */

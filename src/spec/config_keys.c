@@ -221,6 +221,16 @@ READER(read_defaults_runtime)
 	return config_string(layer, d, n, "defaults.runtime", &layer->config->default_runtime);
 }
 
+READER(read_defaults_executor)
+{
+	struct config_layer *layer = target;
+	int r = config_name_check(d, n, "name of an executor", err);
+
+	if (r < 0)
+		return r;
+	return config_string(layer, d, n, "defaults.executor", &layer->config->default_executor);
+}
+
 READER(read_defaults_profile)
 {
 	struct config_layer *layer = target;
@@ -267,11 +277,11 @@ READER(read_defaults_limits)
 
 READER(read_defaults)
 {
-	static const struct key_row rows[] = { { "runtime", read_defaults_runtime },
-					       { "profile", read_defaults_profile },
-					       { "keep", read_defaults_keep },
-					       { "env_pass", read_defaults_env_pass },
-					       { "limits", read_defaults_limits } };
+	static const struct key_row rows[] = {
+		{ "runtime", read_defaults_runtime },   { "executor", read_defaults_executor },
+		{ "profile", read_defaults_profile },   { "keep", read_defaults_keep },
+		{ "env_pass", read_defaults_env_pass }, { "limits", read_defaults_limits }
+	};
 
 	return map_read(d, n, ROWS(rows), target, err);
 }
@@ -292,6 +302,8 @@ static const struct key_row config_rows[] = {
 	{ "ledger", config_read_ledger },
 	{ "post_processes", config_read_post_processes },
 	{ "gc", config_read_gc },
+	{ "service", config_read_service },
+	{ "executors", config_read_executors },
 };
 
 static int not_a_projects(const struct document *d, const struct node *key, struct err *err)
@@ -307,9 +319,10 @@ static int not_a_projects(const struct document *d, const struct node *key, stru
  * into it. */
 static int host_keys_check(const struct document *d, const struct node *root, struct err *err)
 {
-	static const char *const host_keys[] = { "home",   "aggregate",     "uids", "policy",
-						 "cgroup", "disk",          "work", "ledger",
-						 "gc",     "post_processes" };
+	static const char *const host_keys[] = {
+		"home", "aggregate", "uids", "policy",         "cgroup",  "disk",
+		"work", "ledger",    "gc",   "post_processes", "service", "executors"
+	};
 
 	for (size_t i = 0; root && root->kind == NODE_MAP && i < root->n; i++) {
 		for (size_t k = 0; k < sizeof(host_keys) / sizeof(host_keys[0]); k++)

@@ -73,6 +73,10 @@ int config_read_post_processes(const struct document *d, const struct node *n, v
 			       struct err *err);
 
 int config_read_gc(const struct document *d, const struct node *n, void *target, struct err *err);
+int config_read_executors(const struct document *d, const struct node *n, void *target,
+			  struct err *err);
+int config_read_service(const struct document *d, const struct node *n, void *target,
+			struct err *err);
 
 extern const char *const cgroup_manager_names[];
 extern const char *const disk_mechanism_names[];

@@ -6,7 +6,8 @@
 #include "spec/dburl.h"
 #include "spec/show.h"
 
-#define STEPS_MAX 100
+#define STEPS_MAX      100
+#define SUBMITTERS_MAX 1000
 
 /* One step while it is read. */
 struct step_reading {
@@ -26,6 +27,7 @@ void post_process_release(struct post_process *p)
 	free(p->database_origin);
 	free(p->user);
 	pairs_release(&p->env);
+	strv_release(&p->submitters);
 	*p = (struct post_process){ 0 };
 }
 
@@ -116,6 +118,13 @@ READER(read_env)
 	return 0;
 }
 
+READER(read_submitters)
+{
+	struct step_reading *to = target;
+
+	return node_strings(d, n, SUBMITTERS_MAX, &to->step.submitters, err);
+}
+
 READER(read_limits)
 {
 	return limits_read(d, n, &((struct step_reading *)target)->step.limits, err);
@@ -162,12 +171,15 @@ static void step_add(struct config *c, struct post_process *step)
 static int read_step(const struct document *d, const struct node *name, const struct node *n,
 		     struct config_layer *layer, struct err *err)
 {
-	static const struct key_row rows[] = {
-		{ "script", read_script },     { "args", read_args },
-		{ "command", read_command },   { "runtime", read_runtime },
-		{ "database", read_database }, { "user", read_user },
-		{ "env", read_env },           { "limits", read_limits }
-	};
+	static const struct key_row rows[] = { { "script", read_script },
+					       { "args", read_args },
+					       { "command", read_command },
+					       { "runtime", read_runtime },
+					       { "database", read_database },
+					       { "user", read_user },
+					       { "env", read_env },
+					       { "limits", read_limits },
+					       { "submitters", read_submitters } };
 	CLEANUP(reading_release) struct step_reading to = { .directory = layer->directory };
 	int r = config_name_check(d, name, "name of a step", err);
 

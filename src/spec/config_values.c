@@ -117,17 +117,21 @@ static void list_protect(struct listing *to)
 static void list_step(struct listing *to, const struct post_process *p)
 {
 	CLEANUP_STR struct str command = { 0 };
+	CLEANUP_STR struct str submitters = { 0 };
 	CLEANUP_FREE char *url = dburl_shown(p->database);
 	CLEANUP_FREE char *limits = xasprintf("post_processes.%s.limits", p->name);
 	for (size_t i = 0; i < p->command.n; i++)
 		str_addf(&command, "%s%s", i ? " " : "", p->command.v[i]);
+	for (size_t i = 0; i < p->submitters.n; i++)
+		str_addf(&submitters, "%s%s", i ? ", " : "", p->submitters.v[i]);
 	const struct {
 		const char *key, *text;
 	} rows[] = { { p->script ? "script" : "command",
 		       p->script ? p->script : str_text(&command) },
 		     { "runtime", p->runtime ? p->runtime : "base" },
 		     { "database", url },
-		     { "user", p->user ? p->user : "the database's" } };
+		     { "user", p->user ? p->user : "the database's" },
+		     { "submitters", p->submitters.n ? str_text(&submitters) : "admin" } };
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		CLEANUP_FREE char *key = xasprintf("post_processes.%s.%s", p->name, rows[i].key);
 		add(to->config, key, rows[i].text, p->origin);
@@ -143,6 +147,49 @@ static void list_post_processes(struct listing *to)
 		list_text(to, "post_processes", NULL);
 	for (size_t i = 0; i < c->n_post_processes; i++)
 		list_step(to, &c->post_processes[i]);
+}
+
+static void list_executors(struct listing *to)
+{
+	const struct config *c = to->config;
+
+	list_text(to, "defaults.executor", c->default_executor);
+	if (c->n_executors == 0)
+		list_text(to, "executors", NULL);
+	for (size_t i = 0; i < c->n_executors; i++) {
+		const struct executor_settings *s = &c->executors[i];
+		CLEANUP_FREE char *key = xasprintf("executors.%s", s->name);
+		CLEANUP_STR struct str text = { 0 };
+		str_add(&text, executor_kind_names[s->kind]);
+		for (size_t o = 0; o < s->options.n; o++)
+			str_addf(&text, ", %s %s", s->options.v[o].key, s->options.v[o].value);
+		for (size_t w = 0; w < s->words.n; w++)
+			str_addf(&text, "%s%s", w ? " " : ", ", s->words.v[w]);
+		add(to->config, key, str_text(&text), s->origin);
+	}
+}
+
+static void list_service(struct listing *to)
+{
+	const struct service_settings *s = &to->config->service;
+	CLEANUP_FREE char *path = config_service_socket(to->config);
+	CLEANUP_STR struct str shares = { 0 };
+	char every[32];
+	list_text(to, "service.socket", path);
+	list_text(to, "service.group", s->group);
+	list_text(to, "service.listen", s->listen);
+	list_number(to, "service.max_running", (unsigned)s->max_running);
+	list_number(to, "service.max_queued_per_submitter", (unsigned)s->max_queued_per_submitter);
+	list_number(to, "service.max_running_per_submitter",
+		    (unsigned)s->max_running_per_submitter);
+	for (size_t i = 0; i < s->shares.n; i++)
+		str_addf(&shares, "%s%s %s", i ? ", " : "", s->shares.v[i].key,
+			 s->shares.v[i].value);
+	list_text(to, "service.shares", str_text(&shares));
+	list_text(to, "service.check_runtimes",
+		  s->check_runtimes_ns
+			  ? num_write_duration(s->check_runtimes_ns, every, sizeof every)
+			  : "never");
 }
 
 void config_values_fill(struct config *c, const struct pairs *origins)
@@ -181,5 +228,7 @@ void config_values_fill(struct config *c, const struct pairs *origins)
 				       : "never");
 	CLEANUP_FREE char *url = config_ledger_shown(c);
 	list_text(&to, "ledger.url", url);
+	list_service(&to);
+	list_executors(&to);
 	list_post_processes(&to);
 }

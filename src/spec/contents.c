@@ -99,13 +99,17 @@ static void add_tuple(struct walk *w, const char *path, const struct stat *st)
 static bool file_digest(struct contents_reader *r, int dir_fd, const char *name,
 			const struct stat *st, int64_t now_ns, char ret_hex[HASH_HEX])
 {
+	static const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 	struct stat before, after;
+	CLEANUP_FD int fd = r->opens_first ? openat(dir_fd, name, flags) : -1;
+	if (r->opens_first && fd < 0)
+		return false;
 	if (contents_cache_get(r->cache_fd, st, ret_hex))
 		return true;
 	if ((uint64_t)st->st_size > r->bytes_left)
 		return false;
-	CLEANUP_FD int fd =
-		openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		fd = openat(dir_fd, name, flags);
 	if (fd < 0 || fstat(fd, &before) < 0 || !same_tuple(&before, st))
 		return false;
 	r->bytes_left -= (uint64_t)st->st_size;

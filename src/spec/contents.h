@@ -29,7 +29,8 @@ struct contents {
 };
 
 struct contents_reader {
-	int cache_fd; /* owned; -1: none */
+	bool opens_first; /* what is known of a file is told only to who could read it */
+	int cache_fd;     /* owned; -1: none */
 	uint64_t bytes_left;
 	uint64_t entries_max;
 	uint64_t bytes_read; /* what the cache did not know */

@@ -9,18 +9,30 @@
 
 #define ROWS_MAX 64
 
+static bool is_sent(const struct document *d)
+{
+	return str_eq(document_file(d), DOCUMENT_SENT);
+}
+
+char *node_place(const struct document *d, const struct node *n)
+{
+	if (is_sent(d))
+		return xstrdup("the analysis");
+	return n ? xasprintf("%s:%d:%d", document_file(d), n->line, n->column)
+		 : xstrdup(document_file(d));
+}
+
 int node_error(const struct document *d, const struct node *n, struct err *err, const char *format,
 	       ...)
 {
+	CLEANUP_FREE char *place = node_place(d, n);
 	char text[sizeof(err->text)];
 	va_list args;
 
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (!n)
-		return err_caller(err, "%s: %s", document_file(d), text);
-	return err_caller(err, "%s:%d:%d: %s", document_file(d), n->line, n->column, text);
+	return err_caller(err, "%s: %s", place, text);
 }
 
 /* The place of a byte, where there is no mark. */
@@ -224,5 +236,5 @@ int node_word(const struct document *d, const struct node *n, const char *const 
 
 char *node_origin(const struct document *d, const struct node *n)
 {
-	return xasprintf("%s:%d", document_file(d), n->line);
+	return is_sent(d) ? node_place(d, n) : xasprintf("%s:%d", document_file(d), n->line);
 }

@@ -102,6 +102,7 @@ json_t *analysis_json(const struct analysis *a)
 	set_text(o, "name", a->name);
 	set_text(o, "quest", a->quest);
 	set_text(o, "profile", a->profile);
+	set_text(o, "executor", a->executor);
 	set_text(o, "rerun_of", a->rerun_of);
 	if (a->code.n)
 		json_object_set_new(o, "code", strv_json(&a->code));

@@ -32,6 +32,9 @@ struct node {
 
 struct document; /* owns all nodes */
 
+/* The file of an analysis that has none: it came in a request, written anew as one line, in which places mean nothing to anybody. */
+#define DOCUMENT_SENT "/analysis"
+
 /* A node without contents at this byte of a text. */
 struct node text_place(const char *text, size_t offset);
 /* What to do about a line that is not valid: it tells from what most often stands there. */
@@ -50,6 +53,8 @@ static inline void document_freep(struct document **d)
 }
 #define CLEANUP_DOCUMENT __attribute__((cleanup(document_freep)))
 
+/* For messages: "file:line:column", or what it is if it was sent. Owned by the caller. */
+char *node_place(const struct document *d, const struct node *n);
 /* "file:line:column: FORMAT", kind caller, -EINVAL. */
 int node_error(const struct document *d, const struct node *n, struct err *err, const char *format,
 	       ...) __attribute__((format(printf, 4, 5)));

@@ -9,13 +9,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const char *reason_of(const struct stat *st)
+static const char *reason_of(const struct rights *rights, const struct stat *st)
 {
 	switch (st->st_mode & S_IFMT) {
 	case S_IFDIR:
 		return NULL;
 	case S_IFREG:
-		return st->st_nlink == 1 ? NULL : "hard link";
+		return st->st_nlink == 1 || rights->takes_links ? NULL : "hard link";
 	case S_IFLNK:
 		return "symbolic link";
 	case S_IFIFO:
@@ -83,7 +83,7 @@ int entry_open(const struct rights *rights, int dir_fd, const char *name, struct
 	if (fstatat(dir_fd, name, &e.st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
 		r = refuse(&e, errno);
 	else
-		e.reason = reason_of(&e.st);
+		e.reason = reason_of(rights, &e.st);
 	if (r == 0 && !e.reason) {
 		e.fd = open_strictly(dir_fd, name, S_ISDIR(e.st.st_mode) ? O_DIRECTORY : 0);
 		if (e.fd < 0)
@@ -91,7 +91,7 @@ int entry_open(const struct rights *rights, int dir_fd, const char *name, struct
 		else if (fstat(e.fd, &e.st) < 0)
 			r = refuse(&e, errno);
 		else
-			e.reason = reason_of(&e.st);
+			e.reason = reason_of(rights, &e.st);
 	}
 	if (r < 0)
 		return r;

@@ -206,7 +206,9 @@ static int walk_init(struct walk *w, const struct collect_request *request, stru
 		return err_set(err, ERR_HOST, EIO, "no random name for the temporary outputs");
 	(void)snprintf(w->temp, sizeof w->temp, OUTPUT_TEMP_PREFIX "%016llx",
 		       (unsigned long long)random);
-	return rights_init(&w->rights, request->uid, request->gid, err);
+	int r = rights_init(&w->rights, request->uid, request->gid, err);
+	w->rights.takes_links = request->takes_links;
+	return r;
 }
 
 static void find_missing(struct walk *w)

@@ -65,8 +65,12 @@ struct collect_request {
 	const struct output *outputs;
 	size_t n_outputs;
 	uint64_t max_bytes, max_count;
-	bool disk_failed;  /* something written there was lost: no output can be trusted */
-	bool sync_sources; /* the disk under the working directory may have failed unseen: each output is synced before it is read */
+	/* The disk under the working directory may have failed unseen. It is asked as a whole before the first output is taken: if it lost
+	 * anything, none can be trusted; work_fd is to be open since before the analysis was, so that it is told of every write that
+	 * failed, even one whose error was asked for in the box, or whose inode is no longer in memory. Then each output is synced
+	 * before it is read. */
+	bool sync_sources;
+	bool takes_links; /* it is a record: its outputs are its store's too */
 };
 
 /* Copies each match to a temporary tree, hashing as it goes, syncs, then renames it to outputs/ (none is made when nothing was

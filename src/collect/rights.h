@@ -16,6 +16,7 @@ struct rights {
 	gid_t *groups; /* owned; the supplementary groups to restore */
 	int n_groups;
 	bool groups_dropped;
+	bool takes_links; /* files with several names too */
 };
 
 /* Drops the supplementary groups when ids will be switched; rights_release gives them back. */

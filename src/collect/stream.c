@@ -10,7 +10,8 @@
 #include "base/num.h"
 #include "base/str.h"
 
-#define STREAM_READ_SIZE (64 * 1024)
+#define STREAM_READ_SIZE  (64 * 1024)
+#define STREAM_SMALL_SIZE 4096
 
 /* Counts what reached the file, also of a write that fails half-way. */
 static int append(struct stream *s, const char *bytes, size_t length)
@@ -35,7 +36,7 @@ static int fail(struct stream *s, int code)
 	return code;
 }
 
-static int keep(struct stream *s, const char *bytes, size_t length)
+int stream_feed(struct stream *s, const char *bytes, size_t length)
 {
 	if (s->truncated) {
 		s->dropped_bytes += length;
@@ -62,9 +63,14 @@ static int keep(struct stream *s, const char *bytes, size_t length)
 
 int stream_pump(struct stream *s)
 {
-	char buffer[STREAM_READ_SIZE];
+	/* A log is mostly short, or nothing. */
+	char small[STREAM_SMALL_SIZE] = { 0 };
+	CLEANUP_FREE char *large = NULL;
 	for (size_t done = 0; s->pipe_fd >= 0 && done < STREAM_PUMP_MAX;) {
-		ssize_t n = read(s->pipe_fd, buffer, sizeof buffer);
+		if (done >= STREAM_SMALL_SIZE && !large)
+			large = xmalloc(STREAM_READ_SIZE);
+		char *buffer = large ? large : small;
+		ssize_t n = read(s->pipe_fd, buffer, large ? STREAM_READ_SIZE : sizeof small);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
@@ -74,7 +80,7 @@ int stream_pump(struct stream *s)
 			break;
 		}
 		done += (size_t)n;
-		int r = keep(s, buffer, (size_t)n);
+		int r = stream_feed(s, buffer, (size_t)n);
 		if (r < 0)
 			return r;
 	}

@@ -22,6 +22,8 @@ struct stream {
  * is read and dropped, and `truncated` is set. */
 #define STREAM_PUMP_MAX (1024 * 1024)
 int stream_pump(struct stream *s);
+/* The same for bytes that came by another way. */
+int stream_feed(struct stream *s, const char *bytes, size_t length);
 /* Writes the closing mark "[cupel: N bytes dropped]" if any were dropped, with the reason when the file could not be written,
  * and syncs the file. To be called once. Negative errno if the file could not be synced or the mark not written. */
 int stream_finish(struct stream *s);

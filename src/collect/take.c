@@ -135,6 +135,14 @@ static uint64_t listed_size(const char *path)
 	return size;
 }
 
+static bool is_lost(struct walk *w, const struct item *item)
+{
+	if (!w->disk_asked)
+		w->disk_failed = syncfs(w->request->work_fd) < 0;
+	w->disk_asked = true;
+	return w->disk_failed || fsync(item->entry.fd) < 0;
+}
+
 int item_take(struct walk *w, struct item *item, struct err *err)
 {
 	struct manifest *m = &w->manifest;
@@ -150,9 +158,7 @@ int item_take(struct walk *w, struct item *item, struct err *err)
 	}
 
 	/* Written pages that never reached the disk read as zeros once they are dropped; only a sync tells. */
-	bool lost = w->request->disk_failed ||
-		    (w->request->sync_sources && fsync(item->entry.fd) < 0);
-	if (lost) {
+	if (w->request->sync_sources && is_lost(w, item)) {
 		manifest_refuse(m, item->path, "the disk lost it");
 		if (!m->damaged)
 			m->damaged = xstrdup(item->path);

@@ -18,6 +18,7 @@ struct walk {
 	uint64_t listed; /* against OUTPUT_LISTED_MAX */
 	char temp[sizeof OUTPUT_TEMP_PREFIX + 16];
 	bool temp_made;
+	bool disk_asked, disk_failed; /* something written to the working directory was lost */
 };
 
 /* A directory being walked, and its copy once something below it was taken. */

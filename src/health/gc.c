@@ -16,55 +16,13 @@
 #include "collect/outputs.h"
 #include "health/gc_doctor.h"
 #include "health/gc_runtimes.h"
+#include "keeper/oci.h"
 #include "keeper/record.h"
+#include "keeper/traces.h"
 #include "keeper/verdict.h"
 #include "spec/id.h"
 
-#define TRACES_MAX        16384
 #define ANALYSIS_JSON_MAX (8 << 20)
-
-struct traces {
-	char *work_dir;      /* owned */
-	char *cgroup_parent; /* owned */
-	struct scratch_mark mark;
-	bool has_mark;
-};
-
-static void traces_release(struct traces *t)
-{
-	cleanup_free(&t->work_dir);
-	cleanup_free(&t->cgroup_parent);
-}
-
-/* "made DEV INO", once the working directory was there. */
-static void read_mark(const char *line, struct traces *ret)
-{
-	char *end;
-	if (!str_starts(line, "made ") || !strchr(line, '\n'))
-		return;
-	ret->mark.dev = strtoull(line + 5, &end, 10);
-	ret->mark.ino = strtoull(end, NULL, 10);
-	ret->has_mark = true;
-}
-
-/* What the keeper noted when it took the id; a crash of the host may have torn the note, then the configuration tells. Read through
- * the locked descriptor: closing another one of the same file would end the lock. */
-static void read_traces(const struct record *r, const struct config *c, struct traces *ret)
-{
-	CLEANUP_FREE char *text = xcalloc(1, TRACES_MAX + 1);
-	if (pread(r->active_fd, text, TRACES_MAX, 0) > 0) {
-		char *second = strchr(text, '\n');
-		char *end = second ? strchr(second + 1, '\n') : NULL;
-		if (end && text[0] == '/') {
-			ret->work_dir = xstrndup(text, (size_t)(second - text));
-			ret->cgroup_parent = xstrndup(second + 1, (size_t)(end - second - 1));
-			read_mark(end + 1, ret);
-			return;
-		}
-	}
-	ret->work_dir = config_work_dir(c, r->id);
-	ret->cgroup_parent = xstrdup(c->cgroup_parent);
-}
 
 /* Processes and groups first: nothing may write into a directory that is being removed. */
 static int remove_leftovers(const struct record *r, const char *home, const struct traces *t,
@@ -76,6 +34,14 @@ static int remove_leftovers(const struct record *r, const char *home, const stru
 	if (groups < 0)
 		return groups;
 	FAULT_PHASE("gc-group");
+	int bundle = oci_box_sweep(home, r->id, err);
+	if (bundle < 0)
+		return bundle;
+	FAULT_PHASE("gc-bundle");
+	CLEANUP_FREE char *job = xasprintf(RECORD_JOBS "/%s", r->id);
+	int jobs = fs_remove_tree(r->home_fd, job, NULL, err);
+	if (jobs < 0)
+		return jobs;
 	struct scratch_dead dead = { .path = t->work_dir,
 				     .home = home,
 				     .mark = t->has_mark ? &t->mark : NULL };
@@ -88,50 +54,10 @@ static int remove_leftovers(const struct record *r, const char *home, const stru
 	if (directory)
 		str_addf(found, "%sits working directory (%llu files)", groups ? ", " : "",
 			 (unsigned long long)removed.files);
-	if (!groups && !directory)
+	if (bundle)
+		str_addf(found, "%sits bundle", found->length ? ", " : "");
+	if (!groups && !directory && !bundle)
 		str_add(found, "nothing");
-	return 0;
-}
-
-/* What a collection or a record that was cut off left in the run directory: never an output. */
-static int remove_unfinished(const struct record *r, struct err *err)
-{
-	CLEANUP_STRV struct strv names = { 0 };
-	CLEANUP_DIR DIR *dir =
-		fdopendir(openat(r->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	if (!dir)
-		return err_errno(err, "read the run directory of %s", r->id);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		if (str_starts(entry->d_name, OUTPUT_TEMP_PREFIX) ||
-		    str_starts(entry->d_name, FS_TEMP_PREFIX))
-			strv_add(&names, entry->d_name);
-	int e = 0;
-	for (size_t i = 0; e >= 0 && i < names.n; i++)
-		e = fs_remove_tree(r->dir_fd, names.v[i], NULL, err);
-	return e;
-}
-
-/* Of an object with indented members, only the last line is a brace. */
-static bool is_whole(int fd)
-{
-	static const char end[3] = "\n}\n";
-	char last[sizeof end];
-	struct stat st;
-	return fstat(fd, &st) == 0 && st.st_size >= (off_t)sizeof end &&
-	       pread(fd, last, sizeof last, st.st_size - (off_t)sizeof end) == sizeof last &&
-	       memcmp(last, end, sizeof end) == 0;
-}
-
-/* What its keeper was writing when it died. */
-static int remove_torn(const struct record *r, struct err *err)
-{
-	static const char *const names[] = { "analysis.json", "plan.json", "receipt.json",
-					     "outputs.json" };
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		CLEANUP_FD int fd = fs_open_beneath(r->dir_fd, names[i], O_RDONLY | O_CLOEXEC, 0);
-		if (fd >= 0 && !is_whole(fd) && unlinkat(r->dir_fd, names[i], 0) < 0)
-			return err_errno(err, "remove the torn %s of %s", names[i], r->id);
-	}
 	return 0;
 }
 
@@ -154,15 +80,15 @@ static json_t *lost_verdict(const struct record *r, const char *found, bool outp
 
 static int record_lost(struct record *r, const struct config *c, struct err *err)
 {
-	CLEANUP(traces_release) struct traces t = { 0 };
+	CLEANUP_TRACES struct traces t = { 0 };
 	CLEANUP_STR struct str found = { 0 };
-	read_traces(r, c, &t);
+	traces_read(r, c, &t);
 	int e = remove_leftovers(r, c->home, &t, &found, err);
 	if (e >= 0)
-		e = remove_unfinished(r, err);
+		e = traces_remove_unfinished(r, err);
 	FAULT_PHASE("gc-unfinished");
 	if (e >= 0)
-		e = remove_torn(r, err);
+		e = traces_remove_torn(r, err);
 	int aside = e < 0 ? e : record_set_outputs_aside(r, err);
 	if (aside < 0)
 		return aside;
@@ -185,9 +111,9 @@ static void drop_entry(const struct record *r)
 /* What the run had on the host, of which nobody will read what it was. */
 static int clear_host(const struct record *r, const struct config *c, struct err *err)
 {
-	CLEANUP(traces_release) struct traces t = { 0 };
+	CLEANUP_TRACES struct traces t = { 0 };
 	CLEANUP_STR struct str found = { 0 };
-	read_traces(r, c, &t);
+	traces_read(r, c, &t);
 	return remove_leftovers(r, c->home, &t, &found, err);
 }
 
@@ -205,13 +131,28 @@ static int clear_entry(const struct record *r, const struct config *c, struct er
 {
 	int e = clear_host(r, c, err);
 	if (e >= 0)
-		e = remove_unfinished(r, err);
+		e = traces_remove_unfinished(r, err);
 	if (e >= 0 && fsync(r->dir_fd) < 0) /* the keeper may have died before it did */
 		e = err_errno(err, "sync the run directory of %s", r->id);
 	int owed = e < 0 ? e : record_owe(r);
 	return owed < 0 && e >= 0 ? err_set(err, ERR_HOST, -owed, "remove %s/active/%s: %s",
 					    c->home, r->id, strerrordesc_np(-owed))
 				  : e;
+}
+
+/* What it left is where it is carried out, and goes on there: nothing is lost yet. */
+static bool is_elsewhere(const struct record *r, struct gc_report *report)
+{
+	struct stat st;
+	CLEANUP_JSON json_t *noted = NULL;
+	if (r->dir_fd < 0 || fstatat(r->dir_fd, "executor.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	if (json_read_file(r->dir_fd, "executor.json", ANALYSIS_JSON_MAX, &noted, NULL) >= 0 &&
+	    str_eq(json_string_value(json_object_get(noted, "phase")), "reaped"))
+		return false; /* there is nothing left there */
+	if (report->n_unattended < GC_UNATTENDED_MAX)
+		(void)snprintf(report->unattended[report->n_unattended++], ID_MAX + 1, "%s", r->id);
+	return true;
 }
 
 static void sweep_one(const struct config *c, const char *id, struct gc_report *report)
@@ -226,6 +167,10 @@ static void sweep_one(const struct config *c, const char *id, struct gc_report *
 	}
 	if (e == -ENOENT) { /* the keeper died between its lock and the run directory */
 		report->cleared++;
+		return;
+	}
+	if (e >= 0 && is_elsewhere(&r, report)) {
+		record_release(&r);
 		return;
 	}
 	if (e >= 0 && r.dir_fd < 0) {

@@ -5,6 +5,9 @@
 
 #include "base/err.h"
 #include "spec/config.h"
+#include "spec/id.h"
+
+#define GC_UNATTENDED_MAX 16
 
 struct gc_report {
 	uint64_t lost;    /* runs recorded as lost */
@@ -12,6 +15,9 @@ struct gc_report {
 	uint64_t alive;
 	uint64_t failed; /* could not be cleaned; `last_error` says why of one */
 	struct err last_error;
+	/* Carried out elsewhere, and nobody attends them; so many at a time. Whoever sweeps has them attended: run_sweep. */
+	char unattended[GC_UNATTENDED_MAX][ID_MAX + 1];
+	size_t n_unattended;
 };
 
 /* Cheap: looks at the runs that were active, and at all once after a restart of the host. Safe beside live runs and beside another gc;

@@ -164,7 +164,11 @@ void verify_runs(struct verifying *v)
 	}
 	for (size_t i = 0; i < a.names.n; i++)
 		name_run(v, a.names.v[i]);
-	v->found = a.missing + a.different + a.extra + a.unreadable;
+	if (a.totals)
+		verify_found(v, &(struct verify_finding){ "ledger-differs", "sums", REBUILD },
+			     "%llu sums are not what their runs add up to",
+			     (unsigned long long)a.totals);
+	v->found = a.missing + a.different + a.extra + a.unreadable + a.totals;
 	verify_number(v, "runs", a.runs);
 	verify_number(v, "missing", a.missing);
 	verify_number(v, "different", a.different);

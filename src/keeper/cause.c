@@ -35,6 +35,7 @@ const char *stop_name(enum stop stop)
 		[STOP_DISK] = "disk",       [STOP_CANCEL] = "cancelled",
 		[STOP_SETUP] = "set-up",    [STOP_RECORD] = "record",
 		[STOP_RUNTIME] = "runtime", [STOP_INPUT] = "input",
+		[STOP_LOST] = "lost",
 	};
 	return names[stop];
 }

@@ -7,9 +7,9 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "base/task.h"
 #include "collect/examine.h"
 #include "collect/store.h"
+#include "executor/executor.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
 #include "runtime/driver.h"
@@ -117,9 +117,7 @@ void keeper_collect(struct keeper_state *s)
 		.outputs = a->outputs,
 		.n_outputs = a->n_outputs,
 		.sync_sources = k->scratch.mounted,
-		/* Open since before the analysis was: it is told of every write that failed, even one whose error was asked for in the
-		 * box, or whose inode is no longer in memory. */
-		.disk_failed = k->scratch.mounted && syncfs(k->scratch.dir_fd) < 0,
+		.takes_links = k->q->capability && k->q->capability->judging == JUDGING_THERE,
 		.max_bytes = k->q->plan->limits.at[LIMIT_OUTPUT_SIZE].value,
 		.max_count = k->q->plan->limits.at[LIMIT_OUTPUT_COUNT].value,
 	};
@@ -178,15 +176,18 @@ void keeper_keep(struct keeper_state *s)
 
 struct cleaning {
 	struct keeping *k;
-	int group_result, scratch_result;
-	struct err group_err, scratch_err;
+	int group_result, box_result, scratch_result;
+	struct err group_err, box_err, scratch_err;
 	struct fs_removed removed;
 };
 
-static void clean(void *data)
+static void clean(struct cleaning *c)
 {
-	struct cleaning *c = data;
 	struct keeping *k = c->k;
+	if (k->budget)
+		c->group_result = k->budget->ops->remove(k->budget, &c->group_err);
+	FAULT_PHASE("budget-removed");
+	c->box_result = launch_end(&k->box, &c->box_err);
 	k->scratch.beside_fd = -1;
 	if (k->checkpoint.path && checkpoint_close(&k->checkpoint) < 0)
 		k->ending.checkpoint_damaged = true;
@@ -195,29 +196,25 @@ static void clean(void *data)
 	FAULT_PHASE("scratch-removed");
 }
 
-struct syncing {
-	struct keeping *k;
-	int result;
-	struct err err;
-};
-
-static void sync_record(void *data)
+/* What only now is complete. */
+static void digest_grown(struct record *r)
 {
 	static const char *const grown[] = { "stdout.log", "stderr.log", "usage.jsonl" };
-	struct syncing *s = data;
-	s->result = record_sync(&s->k->record, &s->err);
 	for (size_t i = 0; i < sizeof grown / sizeof *grown; i++)
-		record_digest(&s->k->record, grown[i]);
-	FAULT_PHASE("finish-files-synced");
+		record_digest(r, grown[i]);
 }
 
 static void record_cleaned(const struct cleaning *c)
 {
 	struct keeping *k = c->k;
-	k->record.leaves_traces |= c->group_result < 0 || c->scratch_result < 0;
+	k->record.leaves_traces |= c->group_result < 0 || c->box_result < 0 ||
+				   c->scratch_result < 0;
 	if (c->group_result < 0)
 		(void)record_event(&k->record, "cgroup-remains",
 				   json_pack("{s:o}", "error", json_text(c->group_err.text)), NULL);
+	if (c->box_result < 0)
+		(void)record_event(&k->record, "bundle-remains",
+				   json_pack("{s:o}", "error", json_text(c->box_err.text)), NULL);
 	if (!k->has_scratch)
 		return;
 	(void)record_event(
@@ -230,30 +227,21 @@ static void record_cleaned(const struct cleaning *c)
 		NULL);
 }
 
-/* Nothing of the run stays on the host but its record, which meanwhile becomes durable. */
-int keeper_clean(struct keeper_state *s, struct err *err)
+/* Nothing of the run stays on the host but its record, which meanwhile is on its way to the disk. */
+void keeper_clean(struct keeper_state *s)
 {
 	struct keeping *k = &s->k;
 	struct cleaning c = { .k = k };
-	struct syncing syncing = { .k = k };
-	struct task cleans, syncs;
 	if (k->usage_fd >= 0 && lseek(k->usage_fd, 0, SEEK_END) > 0)
 		record_owe_sync(&k->record, "usage.jsonl", take_fd(&k->usage_fd));
+	record_begin_sync(&k->record);
 	if (k->q->analysis->db_snapshot) {
 		k->record.leaves_traces |= snapshot_remove(k->record.dir_fd) < 0;
 		FAULT_PHASE("snapshot-removed");
 	}
-	task_start(&cleans, clean, &c);
-	task_start(&syncs, sync_record, &syncing);
-	if (k->budget)
-		c.group_result = k->budget->ops->remove(k->budget, &c.group_err);
-	FAULT_PHASE("budget-removed");
-	task_join(&cleans);
-	task_join(&syncs);
+	clean(&c);
+	digest_grown(&k->record);
 	record_cleaned(&c);
-	if (syncing.result < 0)
-		*err = syncing.err;
-	return syncing.result;
 }
 
 int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err)

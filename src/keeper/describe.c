@@ -6,13 +6,19 @@
 
 #include "base/clock.h"
 #include "keeper/notebook.h"
+#include "keeper/oci.h"
 #include "runtime/driver.h"
 #include "spec/spec_json.h"
 
-json_t *describe_caller(void)
+json_t *describe_caller(const struct keeper_request *q)
 {
-	return json_pack("{s:I,s:I,s:s}", "uid", (json_int_t)getuid(), "keeper_pid",
-			 (json_int_t)getpid(), "cupel", CUPEL_VERSION);
+	json_t *o = json_pack("{s:I,s:I,s:s}", "uid", (json_int_t)getuid(), "keeper_pid",
+			      (json_int_t)getpid(), "cupel", CUPEL_VERSION);
+	if (q->submitter)
+		json_object_set_new(o, "submitter", json_text(q->submitter));
+	if (q->submission)
+		json_object_set_new(o, "submission", json_text(q->submission));
+	return o;
 }
 
 json_t *describe_analysis(const struct keeper_request *q)
@@ -22,6 +28,12 @@ json_t *describe_analysis(const struct keeper_request *q)
 	json_object_set_new(o, "limits", limits_json(&q->plan->limits));
 	json_object_set_new(o, "runtime", chosen_json(q->chosen, q->runtime));
 	json_object_set_new(o, "work_dir", json_text(q->plan->work_dir));
+	if (q->submitter)
+		json_object_set_new(o, "submitter", json_text(q->submitter));
+	if (q->config->caller.is_set) /* whoever runs it again does so with no more rights */
+		json_object_set_new(o, "submitter_ids",
+				    json_sprintf("%u:%u", (unsigned)q->config->caller.uid,
+						 (unsigned)q->config->caller.gid));
 	if (driver_runs(q->runtime, q->analysis)) {
 		char digest[HASH_HEX];
 		driver_digest(digest);
@@ -91,6 +103,8 @@ json_t *describe_receipt(struct keeping *k)
 	json_object_set_new(o, "disk", disk_json(&k->scratch));
 	if (k->checkpoint.path)
 		json_object_set_new(o, "checkpoint", checkpoint_json(k));
+	if (k->executor)
+		json_object_set(o, "executor", k->executor);
 	json_object_set_new(o, "missing_layers", json_string(missing));
 	return o;
 }
@@ -111,8 +125,10 @@ void describe_missing(struct keeping *k, char *ret, size_t room)
 			add_missing(ret, room, i == BOX_NS_MNT ? "mount" : box_ns_names[i]);
 	if (in->seccomp_mode != 2 || !in->seccomp_own)
 		add_missing(ret, room, "seccomp");
-	if (!k->q->plan->landlock_abi)
+	if (!k->q->plan->landlock_abi || oci_is_guest(&k->box))
 		add_missing(ret, room, "landlock");
+	if (oci_is_guest(&k->box))
+		add_missing(ret, room, "user");
 	if (budget_missing(k->budget)[0])
 		add_missing(ret, room, budget_missing(k->budget));
 	if (k->q->plan->limits.at[LIMIT_CPU_TIME].value && strstr(budget_missing(k->budget), "cpu"))
@@ -184,6 +200,8 @@ json_t *describe_verdict(const struct keeping *k, const struct verdict *v,
 		json_object_set_new(o, "post_process", describe_after(k->ending.after));
 	if (k->ending.notebook)
 		json_object_set_new(o, "notebook", notebook_end_json(k->ending.notebook));
+	if (k->executor)
+		json_object_set(o, "executor", k->executor);
 	json_object_set_new(o, "timings_usec", stages_json(&k->stages));
 	set_time(o, "accepted", times->accepted_real_ns);
 	set_time(o, "started", times->started_real_ns);

@@ -9,7 +9,7 @@ struct run_times {
 	uint64_t accepted_real_ns, started_real_ns, ended_real_ns; /* 0: it did not come to that */
 };
 
-json_t *describe_caller(void);
+json_t *describe_caller(const struct keeper_request *q);
 /* The analysis as resolved: after defaults, runtime, policy. */
 json_t *describe_analysis(const struct keeper_request *q);
 json_t *describe_receipt(struct keeping *k);

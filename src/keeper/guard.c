@@ -107,6 +107,15 @@ void guard_ready(struct keeper_state *s)
 	FAULT_PHASE("guard-ready");
 }
 
+void guard_missed(struct keeper_state *s)
+{
+	const struct strv *watch = &s->k.q->config->watch;
+	struct err err = { 0 };
+	(void)err_set(&err, ERR_HOST, ESRCH, "the keeper that had looked at it died");
+	for (size_t i = 0; i < watch->n; i++)
+		say_unchecked(s, watch->v[i], &err);
+}
+
 static json_t *describe_change(const struct keeper_state *s, const char *shown,
 			       const struct drifts *d)
 {

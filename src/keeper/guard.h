@@ -11,5 +11,7 @@ void guard_ready(struct keeper_state *s);
 /* The box is dead: whatever differs was changed while this run was alive, by whomever; an event and a health record say what and when, and
  * which runs were alive. */
 void guard_end(struct keeper_state *s);
+/* Nobody looked before: an event says so of each. */
+void guard_missed(struct keeper_state *s);
 /* Waits for a look that still goes on. */
 void guard_join(struct keeper_state *s);

@@ -2,6 +2,7 @@
  * the box is dead, what was made for it is removed, and verdict.json is written last. */
 #include "keeper/keeper.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -36,6 +37,8 @@ static int claim(struct keeper_state *s, struct err *err)
 	const struct keeper_request *q = k->q;
 	struct record_traces traces = { .work_dir = q->plan->work_dir,
 					.cgroup_parent = q->config->cgroup_parent };
+	if (q->again)
+		return record_adopt(q->config->home, q->id, &k->record, err);
 	s->accepted_real_ns = clock_real_ns();
 	int r = keeper_take_checkpoint(s, err);
 	if (r >= 0)
@@ -43,7 +46,7 @@ static int claim(struct keeper_state *s, struct err *err)
 	if (r >= 0 && q->analysis->checkpoint) /* an id that is refused never had it */
 		r = checkpoint_sign(&k->checkpoint, q->id, err);
 	if (r >= 0)
-		r = record_event(&k->record, "accepted", describe_caller(), err);
+		r = record_event(&k->record, "accepted", describe_caller(q), err);
 	stages_mark(&k->stages, STAGE_CLAIM);
 	return r;
 }
@@ -63,11 +66,8 @@ static bool could_do_without(const struct keeping *k, const char *layers)
 	return true;
 }
 
-static void run(struct keeper_state *s)
+static void begin_ending(struct keeping *k)
 {
-	struct keeping *k = &s->k;
-	struct err err = { 0 };
-	struct verdict v = { 0 };
 	k->ending.limits = k->q->plan->limits;
 	k->ending.program = k->q->plan->argv.v[0];
 	if (k->q->analysis->checkpoint) {
@@ -76,6 +76,33 @@ static void run(struct keeper_state *s)
 		k->ending.checkpoint_note = k->checkpoint.note;
 	}
 	k->ending.drift = k->q->chosen->allowed ? k->q->chosen->unfit.text : NULL;
+}
+
+/* It is carried out elsewhere. */
+static void run_there(struct keeper_state *s)
+{
+	struct keeping *k = &s->k;
+	struct err err = { 0 };
+	struct verdict v = { 0 };
+	struct keeper_msg msg = { .kind = KEEPER_MSG_ENDED };
+	begin_ending(k);
+	keeper_attend(s, &v, &err);
+	if (err.code)
+		msg = (struct keeper_msg){ .kind = KEEPER_MSG_UNRECORDED, .err = err };
+	else
+		msg.ended.exit_status = v.exit_status;
+	if (msg.kind == KEEPER_MSG_ENDED)
+		msg.ended.stages = k->stages;
+	if (k->report_fd >= 0)
+		(void)send(k->report_fd, &msg, sizeof msg, MSG_NOSIGNAL);
+}
+
+static void run(struct keeper_state *s)
+{
+	struct keeping *k = &s->k;
+	struct err err = { 0 };
+	struct verdict v = { 0 };
+	begin_ending(k);
 	if (keeper_prepare(s, &err) < 0) {
 		if (k->ending.stop == STOP_NONE)
 			k->ending.stop = chosen_refused(k->q->chosen) ? STOP_RUNTIME : STOP_SETUP;
@@ -93,10 +120,10 @@ static void run(struct keeper_state *s)
 		keeper_keep(s);
 	}
 	stages_mark(&k->stages, STAGE_COLLECT);
-	int r = keeper_clean(s, &err);
+	keeper_clean(s);
 	stages_mark(&k->stages, STAGE_CLEAN);
 	struct keeper_msg msg = { .kind = KEEPER_MSG_ENDED };
-	if (r < 0 || keeper_finish(s, &v, &err) < 0)
+	if (keeper_finish(s, &v, &err) < 0)
 		msg = (struct keeper_msg){ .kind = KEEPER_MSG_UNRECORDED, .err = err };
 	else
 		msg.ended.exit_status = v.exit_status;
@@ -110,6 +137,16 @@ static void run(struct keeper_state *s)
 	/* This one must arrive: it may wait for room. */
 	if (k->report_fd >= 0)
 		(void)send(k->report_fd, &msg, sizeof msg, MSG_NOSIGNAL);
+}
+
+/* Threads here wait for the disk and allocate little: one heap will do, which neither shrinks nor is mapped anew for what is gone
+ * again in a moment. Each of these costs page faults, of which a short run has more than anything else. */
+static void save_memory(void)
+{
+	(void)mallopt(M_ARENA_MAX, 1);
+	(void)mallopt(M_TOP_PAD, 512 * 1024);
+	(void)mallopt(M_TRIM_THRESHOLD, 4 * 1024 * 1024);
+	(void)mallopt(M_MMAP_THRESHOLD, 1024 * 1024);
 }
 
 _Noreturn void keeper_main(const struct keeper_request *request)
@@ -129,6 +166,7 @@ _Noreturn void keeper_main(const struct keeper_request *request)
 		.lease = { .lock_fd = -1 },
 	};
 	struct err err = { 0 };
+	save_memory();
 	(void)prctl(PR_SET_NAME, "cupel-keeper");
 	(void)signal(
 		SIGXFSZ,
@@ -146,6 +184,9 @@ _Noreturn void keeper_main(const struct keeper_request *request)
 		_exit(125);
 	}
 	FAULT_PHASE("keeper-claimed");
-	run(&s);
+	if (request->capability)
+		run_there(&s);
+	else
+		run(&s);
 	_exit(0); /* the process's end frees the rest, locks included */
 }

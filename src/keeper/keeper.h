@@ -13,6 +13,8 @@
 #include "spec/analysis.h"
 #include "spec/config.h"
 
+struct capability;
+struct oci_runtime;
 struct step_end;
 
 /* What is done with the outputs of a success before they count. Whoever starts the run gives it; all is called in the keeper. */
@@ -40,6 +42,13 @@ struct keeper_request {
 	uid_t uid;
 	gid_t gid;
 	int report_fd; /* owned by the keeper; SOCK_SEQPACKET to whoever asked. Its end means that nobody waits any more: cancel */
+	bool detached; /* its end means nothing: whoever asked may come again, and finds the run by its lock */
+	const char *submitter;  /* or NULL; who asked the service for it */
+	const char *submission; /* or NULL; under which id: an attempt has another */
+	/* Not NULL: it is carried out there, and this keeper attends it; see executor/executor.h. */
+	const struct capability *capability;
+	const struct oci_runtime *oci; /* not NULL: it makes the box, on this host */
+	bool again; /* its keeper died, and this one takes over what runs there */
 };
 
 /* What the keeper says while the run goes on, each a packet. */

@@ -1,4 +1,4 @@
-#include "keeper/launch.h"
+#include "keeper/launch_parts.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,32 +18,62 @@
 #include "base/fs.h"
 #include "base/proc.h"
 #include "box/userns.h"
+#include "keeper/oci.h"
 
-/* A mount on a dead network file system must not hold the keeper for ever. */
-#define SETUP_TIMEOUT_MS 60000
-#define GROUPS_MAX       65536 /* of /proc/PID/cgroup */
-#define DYING_MSEC       1000
+#define GROUPS_MAX 65536 /* of /proc/PID/cgroup */
+#define DYING_MSEC 1000
 
-struct ends {
-	int keeper_fd, box_fd;
-};
-
-static void ends_release(struct ends *e)
+void launch_ends_release(struct launch_ends *e)
 {
-	cleanup_fd(&e->keeper_fd);
-	cleanup_fd(&e->box_fd);
+	cleanup_fd(&e->null_fd);
+	cleanup_fd(&e->out_fd);
+	cleanup_fd(&e->err_fd);
+	cleanup_fd(&e->control_fd);
 }
-#define CLEANUP_ENDS CLEANUP(ends_release)
 
 /* The analysis may open /dev/stdout by name, so the pipe must belong to its user. */
-static int make_pipe(struct ends *ret, uid_t uid, gid_t gid, struct err *err)
+static int make_pipe(int *ret_ours, int *ret_theirs, const struct launch_request *q,
+		     struct err *err)
 {
 	int fds[2];
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_errno(err, "make a pipe");
-	*ret = (struct ends){ fds[0], fds[1] };
-	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0 || fchown(fds[1], uid, gid) < 0)
+	*ret_ours = fds[0];
+	*ret_theirs = fds[1];
+	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0 || fchown(fds[1], q->uid, q->gid) < 0)
 		return err_errno(err, "prepare a pipe");
+	return 0;
+}
+
+int launch_open(const struct launch_request *q, struct launched *l, struct launch_ends *ret,
+		struct err *err)
+{
+	int sockets[2];
+	ret->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (ret->null_fd < 0)
+		return err_errno(err, "open /dev/null");
+	int r = make_pipe(&l->out_fd, &ret->out_fd, q, err);
+	if (r >= 0)
+		r = make_pipe(&l->err_fd, &ret->err_fd, q, err);
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+		return err_errno(err, "make the control socket");
+	/* Only the box may hold its ends: their end is how its death is seen. */
+	l->control_fd = sockets[0];
+	ret->control_fd = sockets[1];
+	l->budget = q->budget;
+	l->entry = (struct box_entry){
+		.plan = q->plan,
+		.control_fd = ret->control_fd,
+		.stdin_fd = ret->null_fd,
+		.stdout_fd = ret->out_fd,
+		.stderr_fd = ret->err_fd,
+		.uid = q->uid,
+		.gid = q->gid,
+		.is_root = q->is_root,
+		.image_fd = q->image_fd,
+	};
 	return 0;
 }
 
@@ -87,7 +117,7 @@ static bool has_namespace(const struct box_entry *e, const char *layer, uint64_t
 
 /* A layer is left out only if the caller allowed that and the host does not give it; otherwise setting it up fails by its name. An
  * ordinary user has no box at all without a user namespace. */
-static void choose_layers(struct box_entry *e)
+void launch_choose_layers(struct box_entry *e)
 {
 	e->has_user_ns = !e->is_root || has_namespace(e, "user", CLONE_NEWUSER);
 	e->has_cgroup_ns = has_namespace(e, "cgroup", CLONE_NEWCGROUP);
@@ -137,7 +167,7 @@ static int clone_init(const struct launch_request *q, struct launched *l, struct
 	return 0;
 }
 
-static int say(const struct launched *l, enum box_cmd_kind kind, int signal_number)
+int launch_say(const struct launched *l, enum box_cmd_kind kind, int signal_number)
 {
 	struct box_cmd cmd = { .kind = kind, .signal = signal_number };
 	return send(l->control_fd, &cmd, sizeof cmd, MSG_NOSIGNAL) == sizeof cmd ? 0 : -EPIPE;
@@ -148,59 +178,42 @@ static int init_ended(struct err *err)
 	return err_set(err, ERR_HOST, EPIPE, "the box's init ended while it was set up (killed?)");
 }
 
-static int wait_ready(struct launched *l, struct err *err)
+int launch_hear(struct launched *l, enum box_msg_kind kind, struct box_msg *ret, struct err *err)
 {
-	struct box_msg msg;
 	struct pollfd poll_fd = { .fd = l->control_fd, .events = POLLIN };
-	int n = poll(&poll_fd, 1, SETUP_TIMEOUT_MS);
+	int n = poll(&poll_fd, 1, LAUNCH_TIMEOUT_MS);
 	if (n == 0)
 		return err_set(err, ERR_HOST, ETIMEDOUT,
 			       "setting the box up took more than a minute");
-	ssize_t length = proc_recv(l->control_fd, &msg, sizeof msg, 0);
-	if (length != sizeof msg)
+	ssize_t length = proc_recv(l->control_fd, ret, sizeof *ret, 0);
+	if (length != sizeof *ret)
 		return init_ended(err);
-	if (msg.kind == BOX_MSG_ERROR) {
+	if (ret->kind == BOX_MSG_ERROR) {
 		if (err)
-			*err = msg.err;
-		return -(msg.err.code ? msg.err.code : EIO);
+			*err = ret->err;
+		return -(ret->err.code ? ret->err.code : EIO);
 	}
-	if (msg.kind != BOX_MSG_READY)
-		return err_set(err, ERR_HOST, EPROTO, "unexpected word from the box's init");
-	l->facts = msg.facts;
-	return 0;
+	return ret->kind == kind
+		       ? 0
+		       : err_set(err, ERR_HOST, EPROTO, "unexpected word from the box's init");
+}
+
+static int wait_ready(struct launched *l, struct err *err)
+{
+	struct box_msg msg;
+	int r = launch_hear(l, BOX_MSG_READY, &msg, err);
+	if (r >= 0)
+		l->facts = msg.facts;
+	return r;
 }
 
 static int begin(const struct launch_request *q, struct launched *l, struct err *err)
 {
-	int sockets[2];
-	CLEANUP_ENDS struct ends out = { -1, -1 };
-	CLEANUP_ENDS struct ends errors = { -1, -1 };
-	CLEANUP_FD int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (null_fd < 0)
-		return err_errno(err, "open /dev/null");
-	int r = make_pipe(&out, q->uid, q->gid, err);
-	if (r >= 0)
-		r = make_pipe(&errors, q->uid, q->gid, err);
+	CLEANUP_LAUNCH_ENDS struct launch_ends ends = LAUNCH_ENDS_INIT;
+	int r = launch_open(q, l, &ends, err);
 	if (r < 0)
 		return r;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
-		return err_errno(err, "make the control socket");
-	/* Only the box may hold its ends: their end is how its death is seen. */
-	CLEANUP_FD int box_control_fd = sockets[1];
-	l->control_fd = sockets[0];
-	l->budget = q->budget;
-	l->entry = (struct box_entry){
-		.plan = q->plan,
-		.control_fd = box_control_fd,
-		.stdin_fd = null_fd,
-		.stdout_fd = out.box_fd,
-		.stderr_fd = errors.box_fd,
-		.uid = q->uid,
-		.gid = q->gid,
-		.is_root = q->is_root,
-		.image_fd = q->image_fd,
-	};
-	choose_layers(&l->entry);
+	launch_choose_layers(&l->entry);
 	static_assert(BOX_JOIN_MAX >= BUDGET_JOIN_MAX, "room for every tree");
 	int n = q->budget->ops->join_fds(q->budget, l->entry.join_fds, err);
 	if (n < 0)
@@ -210,21 +223,7 @@ static int begin(const struct launch_request *q, struct launched *l, struct err 
 	for (int i = 0; i < n; i++)
 		cleanup_fd(&l->entry.join_fds[i]);
 	FAULT_PHASE("box-begun");
-	l->out_fd = take_fd(&out.keeper_fd);
-	l->err_fd = take_fd(&errors.keeper_fd);
 	return r;
-}
-
-int launch_begin(const struct launch_request *request, struct launched *ret, struct err *err)
-{
-	struct launched l = LAUNCHED_INIT;
-	int r = begin(request, &l, err);
-	if (r < 0) {
-		launched_release(&l);
-		return r;
-	}
-	*ret = l;
-	return 0;
 }
 
 static int hand_over(struct launched *l, enum box_cmd_kind kind, int dir_fd, int mount_fd,
@@ -248,11 +247,10 @@ int launch_checkpoint(struct launched *l, int dir_fd, int mount_fd, struct err *
 	return hand_over(l, BOX_CMD_CHECKPOINT, dir_fd, mount_fd, err);
 }
 
-/* The kernel's own list of the groups that init is in: all of the run's are there. */
-static int check_groups(const struct launched *l, struct err *err)
+int launch_check_groups(const struct launched *l, struct err *err)
 {
 	char name[32];
-	CLEANUP_FREE char *groups = xcalloc(1, GROUPS_MAX);
+	CLEANUP_FREE char *groups = xmalloc(GROUPS_MAX);
 	const char *path = l->budget->ops->path(l->budget);
 	if (!path[0])
 		return 0;
@@ -270,15 +268,11 @@ static int check_groups(const struct launched *l, struct err *err)
 				       want, path);
 }
 
-int launch_ready(struct launched *l, struct err *err)
+int launch_check(struct launched *l, struct err *err)
 {
-	int r = wait_ready(l, err);
-	FAULT_PHASE("box-answered");
-	if (r < 0)
-		return r;
-	r = outside_read(l->pid, &l->outside, err);
+	int r = outside_read(l->pid, &l->outside, err);
 	if (r >= 0)
-		r = check_groups(l, err);
+		r = launch_check_groups(l, err);
 	if (r >= 0)
 		r = receipt_check(&l->entry, &l->facts, &l->outside, err);
 	/* What is read of a dead process says nothing of the box. One that is dying has left its groups
@@ -287,7 +281,14 @@ int launch_ready(struct launched *l, struct err *err)
 	return r < 0 && poll(&dead, 1, DYING_MSEC) == 1 ? init_ended(err) : r;
 }
 
-void launch_abandon(struct launched *l)
+static int ready(struct launched *l, struct err *err)
+{
+	int r = wait_ready(l, err);
+	FAULT_PHASE("box-answered");
+	return r < 0 ? r : launch_check(l, err);
+}
+
+static void abandon(struct launched *l)
 {
 	if (l->pid_fd < 0)
 		return;
@@ -295,16 +296,55 @@ void launch_abandon(struct launched *l)
 	(void)proc_wait(l->pid_fd, NULL);
 }
 
+/* The kernel has removed all of it with its last process. */
+static int end(struct launched *l, struct err *err)
+{
+	return 0;
+}
+
+static const struct launch_ops own_ops = { begin, ready, abandon, end };
+
+int launch_begin(const struct launch_request *request, struct launched *ret, struct err *err)
+{
+	struct launched l = LAUNCHED_INIT;
+	l.ops = request->oci ? &oci_launch_ops : &own_ops;
+	int r = l.ops->begin(request, &l, err);
+	if (r < 0) {
+		l.ops->abandon(&l);
+		(void)l.ops->end(&l, NULL); /* what it leaves is gc's */
+		launched_release(&l);
+		return r;
+	}
+	*ret = l;
+	return 0;
+}
+
+int launch_ready(struct launched *l, struct err *err)
+{
+	return l->ops->ready(l, err);
+}
+
+void launch_abandon(struct launched *l)
+{
+	if (l->ops)
+		l->ops->abandon(l);
+}
+
+int launch_end(struct launched *l, struct err *err)
+{
+	return l->ops ? l->ops->end(l, err) : 0;
+}
+
 int launch_go(const struct launched *l, struct err *err)
 {
-	return say(l, BOX_CMD_GO, 0) < 0
+	return launch_say(l, BOX_CMD_GO, 0) < 0
 		       ? err_set(err, ERR_HOST, EPIPE, "the box's init ended before its go")
 		       : 0;
 }
 
 void launch_signal(const struct launched *l, enum box_cmd_kind whom, int signal_number)
 {
-	(void)say(l, whom, signal_number); /* a box that is gone needs no signal */
+	(void)launch_say(l, whom, signal_number); /* a box that is gone needs no signal */
 }
 
 void launched_release(struct launched *l)
@@ -313,4 +353,5 @@ void launched_release(struct launched *l)
 	cleanup_fd(&l->control_fd);
 	cleanup_fd(&l->out_fd);
 	cleanup_fd(&l->err_fd);
+	oci_box_free(&l->oci);
 }

@@ -1,5 +1,5 @@
 /* From a plan to a box that waits for its go, in three steps, so that the box's root is made while the keeper makes the working directory.
- * The only place that clones. */
+ * The only place that clones, but for what an OCI runtime needs (oci.h). */
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,12 @@
 #include "box/receipt.h"
 #include "budget/budget.h"
 
+struct launch_ops;
+struct oci_box;
+struct oci_runtime;
+
 struct launched {
+	const struct launch_ops *ops;
 	pid_t pid;              /* of init, as the keeper sees it */
 	int pid_fd;             /* owned */
 	int control_fd;         /* owned */
@@ -19,6 +24,7 @@ struct launched {
 	struct box_facts facts;
 	struct box_outside outside;
 	struct budget *budget; /* borrowed */
+	struct oci_box *oci;   /* owned; NULL: the box is cupel's own */
 };
 
 #define LAUNCHED_INIT                                                                              \
@@ -33,6 +39,19 @@ struct launch_request {
 	gid_t gid;
 	bool is_root;
 	int image_fd; /* the runtime's own file system, a mount that is attached nowhere; -1 if it has none */
+	const struct oci_runtime *oci; /* who makes the box; NULL: cupel itself */
+	const char *home;
+	const char *id;
+	const char *group; /* the name of the run's group, which is no other's on this host */
+};
+
+/* How a box is made. All that is said with its init is the same. */
+struct launch_ops {
+	int (*begin)(const struct launch_request *q, struct launched *l, struct err *err);
+	int (*ready)(struct launched *l, struct err *err);
+	void (*abandon)(struct launched *l);
+	/* Removes what was made for it on the host; again is no error. */
+	int (*end)(struct launched *l, struct err *err);
 };
 
 /* Init is there, in the budget, and makes the box's root. On failure nothing of it is left. */
@@ -49,4 +68,6 @@ void launch_abandon(struct launched *l);
 int launch_go(const struct launched *l, struct err *err);
 /* Asks init to send a signal to the analysis, or to everything in the box. */
 void launch_signal(const struct launched *l, enum box_cmd_kind whom, int signal);
+/* The box is dead: nothing that was made for it stays. */
+int launch_end(struct launched *l, struct err *err);
 void launched_release(struct launched *l);

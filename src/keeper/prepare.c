@@ -6,12 +6,13 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "keeper/describe.h"
+#include "keeper/oci.h"
 #include "keeper/state.h"
 #include "runtime/rootfs.h"
 
 #define FIRST_SAMPLE_NS (20 * NS_PER_MS)
 
-static int take_user(struct keeper_state *s, struct err *err)
+int keeper_take_user(struct keeper_state *s, struct err *err)
 {
 	const struct keeper_request *q = s->k.q;
 	s->uid = q->host->uid;
@@ -39,7 +40,7 @@ static int snapshot_changed(struct keeper_state *s, struct err *err)
 }
 
 /* Before anything else: it may take as long as any copy. */
-static int make_snapshot(struct keeper_state *s, struct err *err)
+int keeper_make_snapshot(struct keeper_state *s, struct err *err)
 {
 	struct keeping *k = &s->k;
 	const struct analysis *a = k->q->analysis;
@@ -82,7 +83,7 @@ static int note_scratch(struct keeper_state *s)
 			   s->k.scratch.mounted ? RECORD_NOTE_PLAIN : RECORD_NOTE_DURABLE);
 }
 
-static int make_scratch(struct keeper_state *s, struct err *err)
+int keeper_make_scratch(struct keeper_state *s, int mechanism, struct err *err)
 {
 	const struct keeper_request *q = s->k.q;
 	struct scratch_request request = {
@@ -92,7 +93,7 @@ static int make_scratch(struct keeper_state *s, struct err *err)
 		.limit_inodes = q->plan->limits.at[LIMIT_INODES].value,
 		.owner_uid = s->uid,
 		.owner_gid = s->gid,
-		.mechanism = q->config->disk,
+		.mechanism = mechanism,
 		.may_miss = plan_may_miss(q->plan, "disk"),
 		.dirs = &q->plan->work_dirs,
 	};
@@ -154,19 +155,11 @@ static int open_logs(struct keeper_state *s, struct err *err)
 	return k->usage_fd < 0 ? err_set(err, ERR_HOST, -k->usage_fd, "make usage.jsonl") : 0;
 }
 
-/* While the box makes its root: the working directory, which mostly waits for the disk. */
-static void scratch_task(void *data)
-{
-	struct keeper_state *s = data;
-	s->scratch_result = make_scratch(s, &s->scratch_err);
-	if (s->scratch_result >= 0 && s->k.checkpoint.path)
-		s->scratch_result = keeper_open_checkpoint(s, &s->scratch_err);
-}
-
 static int begin_box(struct keeper_state *s, struct err *err)
 {
 	struct keeping *k = &s->k;
 	const struct rootfs *tree = k->q->runtime->tree;
+	CLEANUP_FREE char *group = k->q->oci ? record_group(k->q->config->home, k->q->id) : NULL;
 	struct launch_request request = {
 		.plan = k->q->plan,
 		.budget = k->budget,
@@ -174,12 +167,17 @@ static int begin_box(struct keeper_state *s, struct err *err)
 		.gid = s->gid,
 		.is_root = k->q->host->is_root,
 		.image_fd = tree && tree->is_mounted ? tree->fd : -1,
+		.oci = k->q->oci,
+		.home = k->q->config->home,
+		.id = k->q->id,
+		.group = group,
 	};
 	int r = launch_begin(&request, &k->box, err);
-	if (r >= 0) {
-		task_start(&s->scratch_task, scratch_task, s);
+	if (r >= 0)
 		guard_begin(s);
-	}
+	if (k->box.oci)
+		k->executor = oci_json(&k->box);
+	k->ending.own_kernel = oci_is_guest(&k->box);
 	stages_mark(&k->stages, STAGE_CLONE);
 	return r;
 }
@@ -203,7 +201,7 @@ static int record_request(struct keeper_state *s, struct err *err)
 	}
 	int r = record_file(record, "analysis.json", analysis, err);
 	if (r >= 0 && s->k.q->plan->n_steps)
-		r = record_file(record, "plan.json", plan_json(s->k.q->plan), err);
+		r = record_text(record, "plan.json", plan_text(s->k.q->plan), err);
 	FAULT_PHASE("request-recorded");
 	if (r >= 0)
 		task_start(&s->sync_task, sync_task, s);
@@ -220,17 +218,24 @@ static int request_synced(struct keeper_state *s, struct err *err)
 	return s->sync_result;
 }
 
+/* While the box makes its root, which takes longer, and the request becomes durable. */
+static int make_work(struct keeper_state *s, struct err *err)
+{
+	int r = keeper_make_scratch(s, s->k.q->config->disk, err);
+	if (r >= 0 && s->k.checkpoint.path)
+		r = keeper_open_checkpoint(s, err);
+	stages_mark(&s->k.stages, STAGE_SCRATCH);
+	return r;
+}
+
 static int finish_box(struct keeper_state *s, struct err *err)
 {
 	struct keeping *k = &s->k;
 	CLEANUP_FD int mount_fd = -1;
-	task_join(&s->scratch_task);
-	stages_mark(&k->stages, STAGE_SCRATCH);
-	if (s->scratch_result < 0) {
-		*err = s->scratch_err;
-		return s->scratch_result;
-	}
-	int r = scratch_mount_copy(&k->scratch, &mount_fd, err);
+	int r = make_work(s, err);
+	if (r < 0)
+		return r;
+	r = scratch_mount_copy(&k->scratch, &mount_fd, err);
 	if (r >= 0)
 		r = launch_work(&k->box, k->scratch.dir_fd, mount_fd, err);
 	cleanup_fd(&mount_fd);
@@ -276,12 +281,16 @@ static int go(struct keeper_state *s, struct err *err)
 	return launch_go(&k->box, err);
 }
 
+int keeper_record_request(struct keeper_state *s, struct err *err)
+{
+	int r = record_request(s, err);
+	return r < 0 ? r : request_synced(s, err);
+}
+
 /* A runtime that is not what it was: recorded, so that it can be explained, and nothing is made for it. */
 static int refuse(struct keeper_state *s, struct err *err)
 {
-	int r = record_request(s, err);
-	if (r >= 0)
-		r = request_synced(s, err);
+	int r = keeper_record_request(s, err);
 	if (r < 0)
 		return r;
 	*err = s->k.q->chosen->unfit;
@@ -292,9 +301,7 @@ static int refuse(struct keeper_state *s, struct err *err)
 static int refuse_snapshot(struct keeper_state *s, int code, struct err *err)
 {
 	struct err unrecorded = { 0 };
-	int r = record_request(s, &unrecorded);
-	if (r >= 0)
-		r = request_synced(s, &unrecorded);
+	int r = keeper_record_request(s, &unrecorded);
 	if (r < 0)
 		*err = unrecorded;
 	return r < 0 ? r : code;
@@ -305,10 +312,10 @@ int keeper_prepare(struct keeper_state *s, struct err *err)
 	struct stages *stages = &s->k.stages;
 	if (chosen_refused(s->k.q->chosen))
 		return refuse(s, err);
-	int r = make_snapshot(s, err);
+	int r = keeper_make_snapshot(s, err);
 	if (r < 0)
 		return refuse_snapshot(s, r, err);
-	r = take_user(s, err);
+	r = keeper_take_user(s, err);
 	if (r >= 0)
 		r = make_budget(s, err);
 	FAULT_PHASE("budget-made");
@@ -321,7 +328,6 @@ int keeper_prepare(struct keeper_state *s, struct err *err)
 		r = finish_box(s, err);
 	if (r >= 0)
 		r = go(s, err);
-	task_join(&s->scratch_task);
 	task_join(&s->sync_task);
 	guard_join(s);
 	FAULT_PHASE("started");

@@ -218,6 +218,23 @@ static int resume_chain(struct record *r, struct err *err)
 	return 0;
 }
 
+/* A sample that was cut in the middle is none: whoever reads the file line by line need not know of crashes. */
+static void cut_torn_sample(const struct record *r)
+{
+	char tail[4096];
+	struct stat st = { 0 };
+	CLEANUP_FD int fd =
+		fs_open_beneath(r->dir_fd, "usage.jsonl", O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	off_t begin = st.st_size > (off_t)sizeof tail ? st.st_size - (off_t)sizeof tail : 0;
+	ssize_t n = pread(fd, tail, sizeof tail, begin);
+	if (n <= 0 || tail[n - 1] == '\n')
+		return;
+	const char *end = memrchr(tail, '\n', (size_t)n);
+	(void)!ftruncate(fd, begin + (end ? end + 1 - tail : 0));
+}
+
 /* What the dead keeper wrote may not be on the disk yet. */
 static void owe_found(struct record *r)
 {
@@ -254,6 +271,7 @@ static int adopt(struct record *r, const char *home, struct err *err)
 		return r->dir_fd;
 	cleanup_fd(&gate_fd);
 	memset(r->chain, '0', HASH_HEX - 1);
+	cut_torn_sample(r);
 	owe_found(r);
 	e = open_events(r, O_CREAT, err);
 	return e < 0 ? e : resume_chain(r, err);

@@ -14,6 +14,7 @@
 #include "base/str.h"
 
 #define RECORD_FILES_MAX 8
+#define RECORD_JOBS      "jobs" /* in the home: what was written for a job elsewhere, by id */
 
 struct record {
 	char *id;      /* owned */
@@ -71,8 +72,12 @@ int record_note(struct record *r, const char *line, enum record_note how);
 int record_event(struct record *r, const char *event, json_t *data, struct err *err);
 /* Files and events up to here survive a power cut. */
 int record_sync(struct record *r, struct err *err);
+/* Has them on their way to the disk, without waiting. */
+void record_begin_sync(const struct record *r);
 /* A file beside the others, durable after the next record_sync. `name` is static. Takes `value`. */
 int record_file(struct record *r, const char *name, json_t *value, struct err *err);
+/* The same for text, without its last end of line; takes it. */
+int record_text(struct record *r, const char *name, char *taken, struct err *err);
 /* A file that was written by other means; takes the descriptor. */
 void record_owe_sync(struct record *r, const char *name, int fd);
 /* The id and all that was written up to here survive a power cut. */

@@ -9,7 +9,6 @@
 #include "base/fault.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "base/task.h"
 #include "keeper/record.h"
 
 static int write_events(struct record *r)
@@ -54,16 +53,33 @@ void record_owe_sync(struct record *r, const char *name, int fd)
 	r->unsynced[r->n_unsynced++].fd = fd;
 }
 
-int record_sync(struct record *r, struct err *err)
+/* What they share, inodes in a block or a transaction of a journal, is then written once. */
+void record_begin_sync(const struct record *r)
+{
+	for (size_t i = 0; i < r->n_unsynced; i++)
+		(void)sync_file_range(r->unsynced[i].fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	(void)sync_file_range(r->events_fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
+static int sync_files(struct record *r, struct err *err)
 {
 	while (r->n_unsynced > 0) {
 		CLEANUP_FD int fd = r->unsynced[--r->n_unsynced].fd;
 		if (fdatasync(fd) < 0)
 			return err_errno(err, "sync %s", r->unsynced[r->n_unsynced].name);
 	}
+	return 0;
+}
+
+int record_sync(struct record *r, struct err *err)
+{
 	int e = r->unwritten.length ? write_events(r) : 0;
 	if (e < 0)
 		return err_set(err, ERR_HOST, -e, "write events.jsonl: %s", strerrordesc_np(-e));
+	record_begin_sync(r);
+	e = sync_files(r, err);
+	if (e < 0)
+		return e;
 	return fdatasync(r->events_fd) < 0 ? err_errno(err, "sync events.jsonl") : 0;
 }
 
@@ -74,10 +90,9 @@ static void note_digest(struct record *r, const char *name, const char *hex)
 	json_object_set_new(r->digests, name, json_string(hex));
 }
 
-int record_file(struct record *r, const char *name, json_t *value, struct err *err)
+int record_text(struct record *r, const char *name, char *taken, struct err *err)
 {
-	CLEANUP_JSON json_t *owned = value;
-	CLEANUP_FREE char *text = json_dumps(owned, JSON_INDENT(2));
+	CLEANUP_FREE char *text = taken;
 	CLEANUP_FD int fd =
 		fs_open_beneath(r->dir_fd, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
 	if (!text || fd < 0)
@@ -95,6 +110,12 @@ int record_file(struct record *r, const char *name, json_t *value, struct err *e
 	note_digest(r, name, hex);
 	record_owe_sync(r, name, take_fd(&fd));
 	return 0;
+}
+
+int record_file(struct record *r, const char *name, json_t *value, struct err *err)
+{
+	CLEANUP_JSON json_t *owned = value;
+	return record_text(r, name, json_dumps(owned, JSON_INDENT(2)), err);
 }
 
 void record_digest(struct record *r, const char *name)
@@ -133,38 +154,22 @@ int record_set_outputs_aside(struct record *r, struct err *err)
 	return fstatat(r->dir_fd, "partial", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-struct events_sync {
-	struct task task;
-	int fd;
-	int code; /* errno */
-};
-
-static void events_sync(void *data)
-{
-	struct events_sync *s = data;
-	s->code = fdatasync(s->fd) < 0 ? errno : 0;
-}
-
 static int events_synced(void *data)
 {
-	struct events_sync *s = data;
-	task_join(&s->task);
-	return -s->code;
+	const struct record *r = data;
+	return fdatasync(r->events_fd) < 0 ? -errno : 0;
 }
 
 /* The last events become durable while verdict.json is written under another name; it gets its own after both. */
 static int write_verdict(struct record *r, const json_t *verdict, struct err *err)
 {
-	struct events_sync events = { .fd = r->events_fd };
 	CLEANUP_FREE char *text = json_dumps(verdict, JSON_INDENT(2));
 	if (!text)
 		return err_set(err, ERR_HOST, ENOMEM, "write verdict.json");
-	CLEANUP_FREE char *whole = xasprintf("%s\n", text);
-	task_start(&events.task, events_sync, &events);
-	int e = fs_write_atomic_when(r->dir_fd, "verdict.json", whole, strlen(whole), 0644,
-				     events_synced, &events, err);
-	task_join(&events.task);
-	return e;
+	size_t length = strlen(text);
+	text[length] = '\n'; /* in place of the NUL */
+	return fs_write_atomic_when(r->dir_fd, "verdict.json", text, length + 1, 0644,
+				    events_synced, r, err);
 }
 
 int record_owe(const struct record *r)
@@ -195,7 +200,12 @@ int record_finish(struct record *r, json_t *verdict, struct err *err)
 	json_object_set_new(
 		owned, "events",
 		json_pack("{s:I,s:s}", "count", (json_int_t)r->n_events, "head", r->chain));
-	int e = r->n_unsynced || r->unwritten.length ? record_sync(r, err) : 0;
+	int e = r->unwritten.length ? record_sync(r, err) : 0;
+	if (e >= 0) {
+		record_begin_sync(r);
+		e = sync_files(r, err);
+	}
+	FAULT_PHASE("finish-files-synced");
 	if (e >= 0)
 		e = write_verdict(r, owned, err);
 	if (e < 0) {

@@ -15,9 +15,6 @@ struct keeper_state {
 	uid_t uid; /* of the run */
 	gid_t gid;
 	struct manifest manifest;
-	struct task scratch_task; /* fills the next two, k.scratch and k.has_scratch */
-	int scratch_result;
-	struct err scratch_err;
 	struct task sync_task; /* owns k.record while it runs, and fills the next two */
 	int sync_result;
 	struct err sync_err;
@@ -27,6 +24,16 @@ struct keeper_state {
 	struct guard *guard; /* owned; NULL: nothing is protected */
 	uint64_t accepted_real_ns, started_real_ns, ended_real_ns;
 };
+
+/* attend.c: the story of a run that is carried out elsewhere, from the claim to the verdict. */
+void keeper_attend(struct keeper_state *s, struct verdict *v, struct err *err);
+
+/* prepare.c: parts of the next, for whoever makes no box. */
+int keeper_take_user(struct keeper_state *s, struct err *err);
+int keeper_make_snapshot(struct keeper_state *s, struct err *err);
+int keeper_make_scratch(struct keeper_state *s, int mechanism, struct err *err);
+/* Recorded and durable. */
+int keeper_record_request(struct keeper_state *s, struct err *err);
 
 /* prepare.c: everything up to the go. A failure is the host's, and is recorded as `setup`. */
 int keeper_prepare(struct keeper_state *s, struct err *err);
@@ -41,9 +48,8 @@ int keeper_hand_checkpoint(struct keeper_state *s, struct err *err);
 void keeper_read_end(struct keeper_state *s);
 void keeper_collect(struct keeper_state *s);
 void keeper_keep(struct keeper_state *s);
-int keeper_clean(struct keeper_state *s,
-		 struct err *err); /* fails where the record could not be made durable */
+void keeper_clean(struct keeper_state *s);
 /* after.c: gives the outputs of a success to the step that was asked for, and waits for its end. */
 void keeper_after(struct keeper_state *s);
-/* The last step: from here on the run is complete. */
+/* The last step: from here on the run is complete. Fails where the record could not be made durable. */
 int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err);

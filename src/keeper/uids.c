@@ -16,9 +16,13 @@
 static int open_leases(struct err *err)
 {
 	struct stat st;
-	if (mkdir(LEASE_DIR, 0700) < 0 && errno != EEXIST)
-		return err_errno(err, "make " LEASE_DIR);
-	CLEANUP_FD int dir_fd = open(LEASE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	CLEANUP_FD int dir_fd = open(LEASE_DIR, flags);
+	if (dir_fd < 0 && errno == ENOENT) {
+		if (mkdir(LEASE_DIR, 0700) < 0 && errno != EEXIST)
+			return err_errno(err, "make " LEASE_DIR);
+		dir_fd = open(LEASE_DIR, flags);
+	}
 	if (dir_fd < 0 || fstat(dir_fd, &st) < 0)
 		return err_errno(err, "open " LEASE_DIR);
 	if (st.st_uid != geteuid() || (st.st_mode & 022))
@@ -46,6 +50,23 @@ static bool is_mapped(uid_t uid)
 	return false;
 }
 
+static int take(int fd, uid_t uid)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = uid, .l_len = 1 };
+	return fcntl(fd, F_SETLK, &lock);
+}
+
+int uid_take_again(uid_t uid, struct uid_lease *ret, struct err *err)
+{
+	CLEANUP_FD int fd = open_leases(err);
+	if (fd < 0)
+		return fd;
+	if (take(fd, uid) < 0)
+		return err_set(err, ERR_HOST, EAGAIN, "the uid %u is in use", uid);
+	*ret = (struct uid_lease){ .uid = uid, .lock_fd = take_fd(&fd) };
+	return 0;
+}
+
 int uid_take(uid_t first, uint32_t count, struct uid_lease *ret, struct err *err)
 {
 	uint32_t start = 0;
@@ -62,10 +83,7 @@ int uid_take(uid_t first, uint32_t count, struct uid_lease *ret, struct err *err
 				"user: the user %u does not exist in this user namespace, as in a rootless container. Remedy: "
 				"run cupel as an ordinary user there, or name a range that it has: 'uids:' in cupel.yaml",
 				uid);
-		struct flock lock = {
-			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = uid, .l_len = 1
-		};
-		if (fcntl(fd, F_SETLK, &lock) == 0) {
+		if (take(fd, uid) == 0) {
 			*ret = (struct uid_lease){ .uid = uid, .lock_fd = take_fd(&fd) };
 			return 0;
 		}

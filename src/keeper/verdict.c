@@ -134,6 +134,11 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 	case STOP_INPUT:
 		decide_refused(e, v);
 		break;
+	case STOP_LOST:
+		v->cause = CAUSE_LOST;
+		v->exit_status = 137;
+		note(v, "The run was lost: %s.", e->setup.text);
+		break;
 	case STOP_OOM:
 	case STOP_NONE:
 	case STOP_COUNT_:
@@ -173,6 +178,23 @@ static void decide_signal(const struct ending *e, struct verdict *v)
 		note(v, " A file would have grown beyond %s: see --file-size and --disk.",
 		     size_text(ending_limit(e, LIMIT_FILE_SIZE) ? ending_limit(e, LIMIT_FILE_SIZE)
 								: ending_limit(e, LIMIT_DISK)));
+}
+
+/* Nobody is left who could tell how the analysis ended. */
+static void decide_box_gone(const struct ending *e, struct verdict *v)
+{
+	v->signal = SIGKILL;
+	v->exit_status = 128 + SIGKILL;
+	v->cause = e->own_kernel && e->usage.pids_limit_hits ? CAUSE_PIDS : CAUSE_SIGNAL;
+	if (v->cause == CAUSE_PIDS)
+		note(v,
+		     "The box's own kernel ended, with all in it, when it was refused %llu more threads (allowed %llu). Give it more with --pids, or "
+		     "start fewer workers.",
+		     (unsigned long long)e->usage.pids_limit_hits,
+		     (unsigned long long)ending_limit(e, LIMIT_PIDS));
+	else
+		note(v,
+		     "The box was ended from outside (its init was killed). It was not for memory: the kernel counted no OOM kill.");
 }
 
 static void decide_failure(const struct ending *e, struct verdict *v)
@@ -325,6 +347,10 @@ void verdict_decide(const struct ending *e, struct verdict *ret)
 {
 	struct verdict v = { .exit_code = -1 };
 	bool had_code = e->exited && WIFEXITED(e->wait_status);
+	if (e->given) {
+		*ret = *e->given;
+		return;
+	}
 	if (had_code && !e->exec_errno)
 		v.exit_code = WEXITSTATUS(e->wait_status);
 	if (e->usage.oom_kills || e->stop == STOP_OOM)
@@ -333,13 +359,9 @@ void verdict_decide(const struct ending *e, struct verdict *ret)
 		decide_stop(e, &v);
 	else if (e->exec_errno)
 		decide_exec(e, &v);
-	else if (!e->exited) {
-		v.cause = CAUSE_SIGNAL;
-		v.signal = SIGKILL;
-		v.exit_status = 137;
-		note(&v,
-		     "The box was ended from outside (its init was killed). It was not for memory: the kernel counted no OOM kill.");
-	} else if (WIFSIGNALED(e->wait_status))
+	else if (!e->exited)
+		decide_box_gone(e, &v);
+	else if (WIFSIGNALED(e->wait_status))
 		decide_signal(e, &v);
 	else if (v.exit_code && v.exit_code == e->checkpoint_exit_code)
 		decide_checkpointed(e, &v);

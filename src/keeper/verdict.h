@@ -46,11 +46,13 @@ enum stop {
 	STOP_RECORD,
 	STOP_RUNTIME,
 	STOP_INPUT,
+	STOP_LOST, /* where it was carried out, it is no more, or nobody can say how it ended */
 	STOP_COUNT_
 };
 const char *stop_name(enum stop stop);
 
 struct notebook_end; /* notebook.h */
+struct verdict;
 
 /* How the step ended that the outputs were given to. */
 struct step_end {
@@ -68,11 +70,12 @@ struct ending {
 	const char *stop_by; /* STOP_CANCEL: "SIGINT", "cupel run is gone", ... */
 	int stop_signal;     /* STOP_CANCEL: the signal that asked for it, 0 if none */
 	bool forced;         /* SIGTERM was not enough */
-	struct err setup;    /* STOP_SETUP, STOP_RECORD, STOP_RUNTIME, STOP_INPUT */
+	struct err setup;    /* STOP_SETUP, STOP_RECORD, STOP_RUNTIME, STOP_INPUT, STOP_LOST */
 	bool started;        /* exec took place */
 	int exec_errno;      /* it did not */
 	bool exited;         /* wait_status is known */
 	int wait_status;
+	bool own_kernel; /* of the box, and a process of it: what refuses it a thread, ends it */
 	uint64_t wall_ns;
 	struct usage
 		usage; /* at the end; what is only known while it lives (anon, file, shmem) is the largest seen */
@@ -101,7 +104,8 @@ struct ending {
 	const char *program; /* argv[0] */
 	const char *
 		drift; /* NULL, or why the runtime is not fit: it was run in all the same, as was allowed */
-	char missing_layers[128]; /* comma list */
+	char missing_layers[128];    /* comma list */
+	const struct verdict *given; /* not NULL: a failure, decided by these rules where it ran */
 };
 
 struct verdict {

@@ -247,13 +247,15 @@ static const char *hear_report(struct keeping *k, int *ret_signal)
 		return NULL;
 	ssize_t n = recv(k->report_fd, &cmd, sizeof cmd, MSG_DONTWAIT);
 	*ret_signal = n == sizeof cmd ? cmd.cancel_signal : 0;
+	if (n == sizeof cmd && k->q->detached)
+		return "cancelled by way of the service";
 	if (n == sizeof cmd)
 		return cmd.cancel_signal == SIGINT ? "interrupted by the user"
 						   : "ended by a signal to cupel run";
 	if (n < 0 && errno == EAGAIN)
 		return NULL;
 	cleanup_fd(&k->report_fd);
-	return "cupel run is gone";
+	return k->q->detached ? NULL : "cupel run is gone";
 }
 
 bool watch_hear_cancel(struct keeping *k, int *ret_signal, const char **ret_by)
@@ -336,8 +338,11 @@ void watch(struct keeping *k)
 			break;
 		on_clock(k, clock_monotonic_ns());
 	}
-	kill_box(k); /* whatever ended the loop */
+	/* Whatever ended the loop. Init ends when all in its namespace are dead, and is reaped first: so mostly the groups are empty
+	 * when they are looked at. */
+	(void)proc_signal(k->box.pid_fd, SIGKILL);
 	(void)proc_wait(k->box.pid_fd, NULL);
+	kill_box(k);
 	drain(k);
 	if (!k->ending.wall_ns)
 		k->ending.wall_ns = clock_monotonic_ns() - k->started_ns;

@@ -30,6 +30,7 @@ struct keeping {
 	bool settled;                                 /* the run has lasted longer than a moment */
 	int report_fd;                                /* owned; -1 once nobody listens */
 	struct ending ending;
+	json_t *executor; /* owned or NULL; what it says of the job, for the verdict */
 	struct stages stages;
 };
 

@@ -29,25 +29,31 @@ static void let_go(void)
 	(void)alarm(DELIVERY_SECONDS);
 }
 
+struct describing {
+	const struct config *config;
+	run_describe *describe;
+};
+
 /* Before the ledger has it and its mark is gone. Whatever fails there is tried again by the next who delivers, and holds up nobody. */
-static void describe_owed(const struct config *config, run_describe *describe)
+static void describe_owed(void *data)
 {
+	const struct describing *d = data;
 	CLEANUP_STRV struct strv ids = { 0 };
 	struct err err = { 0 };
-	if (id_list(config->home, "undelivered", &ids, &err) < 0)
+	if (id_list(d->config->home, "undelivered", &ids, &err) < 0)
 		return;
 	for (size_t i = 0; i < ids.n; i++)
-		(void)describe(config, ids.v[i], &err);
+		(void)d->describe(d->config, ids.v[i], &err);
 }
 
 /* A run that ended after we had looked, and found us at work, has started nobody: so we look again once the lock is free. */
 static void deliver_all(const struct config *config, run_describe *describe)
 {
+	struct describing describing = { config, describe };
 	struct ledger_delivery d;
 	struct err err;
 	do {
-		describe_owed(config, describe);
-		if (ledger_deliver(config, LEDGER_TRY, &d, &err) < 0)
+		if (ledger_deliver_soon(config, describe_owed, &describing, &d, &err) < 0)
 			return; /* noted in the home, for `cupel ledger status` */
 	} while (d.settled > 0 && ledger_owes(config));
 }

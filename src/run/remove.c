@@ -8,10 +8,10 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "base/path.h"
-#include "health/gc.h"
 #include "health/use.h"
 #include "run/check.h"
 #include "run/create_parts.h"
+#include "run/run.h"
 #include "runtime/catalog.h"
 #include "spec/id.h"
 
@@ -156,7 +156,7 @@ int runtime_remove(const struct config *config, const char *name, enum remove_ho
 	struct gc_report ignored = { 0 };
 	int r = id_check_runtime(name, err);
 	if (r >= 0)
-		r = gc_sweep(config, &ignored, err); /* a dead run uses nothing */
+		r = run_sweep(config, &ignored, err); /* a dead run uses nothing */
 	if (r >= 0)
 		r = making_lock(config->home, name, &m, err);
 	if (r == -EAGAIN)

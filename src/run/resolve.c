@@ -9,11 +9,14 @@
 #include "base/path.h"
 #include "keeper/record.h"
 #include "keeper/snapshot.h"
+#include "run/attended.h"
 #include "run/checkpoint_key.h"
 #include "run/post.h"
+#include "run/provenance.h"
 #include "runtime/catalog.h"
 #include "runtime/driver.h"
 #include "runtime/state.h"
+#include "spec/caller.h"
 
 #define DATA_ENTRIES_MAX 2000
 
@@ -25,13 +28,19 @@ void resolved_release(struct resolved *r)
 	chosen_release(&r->chosen);
 }
 
-/* Links are followed once, here, as the caller: later steps refuse to follow any. */
-static int make_real(char **path, const char *what, struct err *err)
+/* What another step made is cupel's own, and nobody else can read it. */
+static const struct config *owner_of(const struct config *c, const struct input *input)
 {
-	char *real = path_real(*path);
-	if (!real)
-		return err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, *path,
-			       strerrordesc_np(errno));
+	return input->is_own ? NULL : c;
+}
+
+/* Links are followed once, here, as the caller: later steps refuse to follow any. */
+static int make_real(const struct config *c, char **path, const char *what, struct err *err)
+{
+	char *real = NULL;
+	int r = caller_real(c, *path, &real);
+	if (r < 0)
+		return err_set(err, ERR_CALLER, -r, "%s: %s: %s", what, *path, strerrordesc_np(-r));
 	free(*path);
 	*path = real;
 	return 0;
@@ -39,9 +48,13 @@ static int make_real(char **path, const char *what, struct err *err)
 
 /* As root the analysis has a uid of its own, so what it is shown must be readable for all: said now rather than by a puzzled
  * analysis later. */
-static int check_readable(const char *path, const char *what, struct err *err)
+static int check_readable(const struct config *c, const char *path, const char *what,
+			  struct err *err)
 {
 	struct stat st;
+	int r = caller_may_read(c, path);
+	if (r < 0)
+		return err_set(err, ERR_CALLER, -r, "%s: %s: %s", what, path, strerrordesc_np(-r));
 	if (stat(path, &st) < 0)
 		return err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, path,
 			       strerrordesc_np(errno));
@@ -58,28 +71,31 @@ static int check_readable(const char *path, const char *what, struct err *err)
 		what, path, (unsigned)st.st_mode & 07777, S_ISDIR(st.st_mode) ? "x" : "", word);
 }
 
-static int resolve_paths(struct analysis *a, struct err *err)
+static int resolve_paths(const struct config *c, struct analysis *a, struct err *err)
 {
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
-		r = make_real(&a->code.v[i], "code", err);
+		r = make_real(c, &a->code.v[i], "code", err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
-		r = make_real(&a->inputs[i].path, a->inputs[i].origin, err);
+		r = make_real(owner_of(c, &a->inputs[i]), &a->inputs[i].path, a->inputs[i].origin,
+			      err);
 	if (r >= 0 && a->db_snapshot)
-		r = make_real(&a->db_snapshot, a->db_snapshot_origin, err);
+		r = make_real(c, &a->db_snapshot, a->db_snapshot_origin, err);
 	return r;
 }
 
 /* After planning, which refuses what must not be shown at all: nobody is to be told to open that to everyone. */
-static int check_paths(const struct analysis *a, const struct limits *limits, struct err *err)
+static int check_paths(const struct config *c, const struct analysis *a,
+		       const struct limits *limits, struct err *err)
 {
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
-		r = check_readable(a->code.v[i], "code", err);
+		r = check_readable(c, a->code.v[i], "code", err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
-		r = check_readable(a->inputs[i].path, a->inputs[i].origin, err);
+		r = check_readable(owner_of(c, &a->inputs[i]), a->inputs[i].path,
+				   a->inputs[i].origin, err);
 	if (r >= 0 && a->db_snapshot)
-		r = check_readable(a->db_snapshot, a->db_snapshot_origin, err);
+		r = check_readable(c, a->db_snapshot, a->db_snapshot_origin, err);
 	if (r >= 0 && a->db_snapshot)
 		r = snapshot_check(a->db_snapshot, a->db_snapshot_origin,
 				   limits->at[LIMIT_DISK].value, err);
@@ -135,7 +151,7 @@ static int complete(const struct config *c, struct analysis *a, struct resolved 
 	if (e >= 0)
 		e = analysis_check(a, err);
 	if (e >= 0)
-		e = resolve_paths(a, err);
+		e = resolve_paths(c, a, err);
 	if (e >= 0)
 		e = runtime_select(c, a, &r->chosen.selection, err);
 	if (e >= 0) { /* what the caller says goes over what the script says of itself */
@@ -237,7 +253,18 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 	if (e < 0)
 		return e;
 	strv_copy(&r->plan.warnings, &warnings);
-	return check_paths(a, &r->limits, err);
+	return check_paths(c, a, &r->limits, err);
+}
+
+/* With the caller's rights: a digest of what he may not read would tell him what it is. */
+static int read_one(const struct config *c, struct contents_reader *reader, const char *path,
+		    struct contents *ret, struct err *err)
+{
+	CLEANUP(caller_leave) struct caller_before before = { 0 };
+	int r = caller_enter(c, &before);
+	if (r < 0)
+		return err_set(err, ERR_CALLER, -r, "%s: %s", path, strerrordesc_np(-r));
+	return contents_read(reader, path, ret, err);
 }
 
 /* What is shown, as it is now: recorded, and looked at again when the run is over. */
@@ -251,13 +278,15 @@ static int read_contents(const struct config *c, struct analysis *a, struct err 
 		contents_begin_all(&reader, c->home);
 	else
 		contents_begin(&reader, c->home);
+	reader.opens_first = caller_is_other(c);
 	free(a->code_contents);
 	a->code_contents = a->code.n ? xcalloc(a->code.n, sizeof *a->code_contents) : NULL;
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
-		r = contents_read(&reader, a->code.v[i], &a->code_contents[i], err);
+		r = read_one(c, &reader, a->code.v[i], &a->code_contents[i], err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
-		r = contents_read(&reader, a->inputs[i].path, &a->inputs[i].contents, err);
+		r = read_one(owner_of(c, &a->inputs[i]), &reader, a->inputs[i].path,
+			     &a->inputs[i].contents, err);
 	return r;
 }
 
@@ -324,9 +353,13 @@ int run_resolve(const struct config *config, struct analysis *analysis, struct r
 	if (r >= 0)
 		r = run_resolve_how(config, analysis, ACTIVATION_RUN, &resolved, err);
 	if (r >= 0)
+		r = attended_resolve(config, analysis, &resolved, err);
+	if (r >= 0)
 		r = read_contents(config, analysis, err);
 	if (r >= 0)
 		find_checkpoint(config, analysis, &resolved);
+	if (r >= 0)
+		provenance_show(analysis, &resolved);
 	if (r >= 0)
 		r = look_at_step(config, analysis, resolved.id, ACTIVATION_RUN, err);
 	if (r < 0)
@@ -339,8 +372,17 @@ int run_resolve(const struct config *config, struct analysis *analysis, struct r
 int run_foresee(const struct config *config, struct analysis *analysis, struct resolved *ret,
 		struct err *err)
 {
+	struct resolved resolved = { 0 };
 	int r = check_policy(config, analysis, err);
-	return r < 0 ? r : run_resolve_how(config, analysis, ACTIVATION_KNOWN, ret, err);
+	if (r >= 0)
+		r = run_resolve_how(config, analysis, ACTIVATION_KNOWN, &resolved, err);
+	if (r >= 0)
+		r = attended_foresee(config, analysis, &resolved.runtime, err);
+	if (r < 0)
+		resolved_release(&resolved);
+	else
+		*ret = resolved;
+	return r;
 }
 
 int run_foresee_step(const struct config *config, const struct analysis *analysis, const char *id,

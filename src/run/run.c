@@ -10,8 +10,13 @@
 #include <sys/signalfd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
+#include "keeper/alive.h"
+
+#define NEXT_LOOK_MS  100
+#define NEXT_SWEEP_NS NS_PER_SEC /* an executor that is down is not asked more often */
 
 /* One log of the run, passed on to one of our own streams. */
 struct tail {
@@ -111,6 +116,55 @@ int run_take_signals(sigset_t *ret_old, struct err *err)
 	return fd < 0 ? err_errno(err, "read signals") : fd;
 }
 
+static bool is_recorded(struct following *f)
+{
+	return run_dir(&f->run) >= 0 &&
+	       faccessat(f->run.dir_fd, "verdict.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Somebody asks us to end for the second time, and there is nobody to tell. */
+static int nobody_attends(const struct following *f, struct err *err)
+{
+	return err_set(
+		err, ERR_HOST, EAGAIN,
+		"%s: its keeper was killed, and its executor can't be reached, so it may go on there; the next cupel command that reaches "
+		"it has it attended again, and `cupel cancel` ends it then",
+		f->run.id);
+}
+
+/* Its keeper died, and what it attended goes on elsewhere: the next one has no socket to us, but its lock and its logs can be seen, and it
+ * hears signals as from `cupel cancel`. */
+static int follow_the_next(struct following *f, struct err *err)
+{
+	struct gc_report report;
+	pid_t keeper = 0, asked = 0;
+	uint64_t sweep_at = 0;
+	while (run_dir(&f->run) >= 0 && !is_recorded(f)) {
+		struct pollfd fd = { .fd = f->signal_fd, .events = POLLIN };
+		uint64_t now_ns = clock_monotonic_ns();
+		bool alive = run_is_alive(f->run.config, f->run.id, &keeper);
+		int r = alive || now_ns < sweep_at ? 0 : run_sweep(f->run.config, &report, err);
+		if (r < 0)
+			return r;
+		if (!alive && now_ns >= sweep_at)
+			sweep_at = now_ns + NEXT_SWEEP_NS;
+		if (poll(&fd, 1, NEXT_LOOK_MS) > 0) {
+			bool again = f->cancelled;
+			on_signal(f);
+			if (again && !alive)
+				return nobody_attends(f, err);
+			asked = 0;
+		}
+		if (alive && f->cancelled && asked != keeper && kill(keeper, SIGTERM) == 0)
+			asked = keeper;
+		for (int i = 0; i < 2; i++)
+			pass_on(f, &f->tails[i]);
+	}
+	for (int i = 0; i < 2; i++)
+		pass_on(f, &f->tails[i]);
+	return 0;
+}
+
 static int follow(struct following *f, int *ret_exit_status, struct err *err)
 {
 	while (!f->run.ended) {
@@ -126,12 +180,20 @@ static int follow(struct following *f, int *ret_exit_status, struct err *err)
 	if (f->run.last.kind != KEEPER_MSG_REFUSED)
 		for (int i = 0; i < 2; i++)
 			pass_on(f, &f->tails[i]);
+	int r = 0;
+	if (f->run.last.kind == KEEPER_MSG_NONE && f->q->resolved->attended)
+		r = follow_the_next(f, err);
 	if (f->q->viewer && f->q->viewer->clear)
 		f->q->viewer->clear(f->q->viewer->data);
 	FAULT_PHASE("run-followed");
-	int r = run_finish(&f->run, ret_exit_status, err);
+	if (r >= 0)
+		r = run_finish(&f->run, ret_exit_status, err);
 	if (r >= 0 && f->q->ret_stages && f->run.last.kind == KEEPER_MSG_ENDED)
 		*f->q->ret_stages = f->run.last.ended.stages;
+	if (r >= 0 && f->q->ret_keeper) {
+		*f->q->ret_keeper = f->run.keeper;
+		f->run.keeper = 0;
+	}
 	return r;
 }
 

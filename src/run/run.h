@@ -8,6 +8,9 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "box/plan.h"
+#include "executor/executor.h"
+#include "executor/oci.h"
+#include "health/gc.h"
 #include "keeper/keeper.h"
 #include "runtime/chosen.h"
 #include "runtime/runtime.h"
@@ -28,6 +31,10 @@ struct resolved {
 	bool has_uid; /* a step of the host's, as root: it runs as this user */
 	uid_t uid;
 	gid_t gid;
+	bool attended; /* carried out elsewhere: `capability` says what that can do */
+	struct capability capability;
+	bool has_oci; /* the box is made by an OCI runtime */
+	struct oci_runtime oci;
 };
 
 void resolved_release(struct resolved *r);
@@ -70,17 +77,30 @@ struct running {
 void running_release(struct running *r);
 #define CLEANUP_RUNNING CLEANUP(running_release)
 
+/* gc_sweep, and runs that are carried out elsewhere and lost their keeper get another, apart from us. */
+int run_sweep(const struct config *config, struct gc_report *ret, struct err *err);
+int run_sweep_all(const struct config *config, struct gc_report *ret, struct err *err);
 /* Makes the home if need be, and sweeps what dead runs left there. */
 int run_prepare(const struct config *config, struct err *err);
 /* Starts the keeper of a run. *ret is filled only on success. */
 int run_start(const struct config *config, const struct analysis *analysis,
 	      const struct resolved *resolved, struct running *ret, struct err *err);
+/* Whom a run is for that a service starts. */
+struct run_owner {
+	const char *submitter, *submission; /* see keeper/keeper.h */
+	int report_fd; /* owned by the run; its end cancels nothing, and a cancel may be said over it */
+};
+/* This process becomes the keeper of a run that is apart from whoever hears it. If it is killed, the next sweep records it. */
+_Noreturn void run_keep(const struct config *config, const struct analysis *analysis,
+			const struct resolved *resolved, const struct run_owner *owner);
 /* Takes one word of the keeper without waiting: true if *ret has it. */
 bool run_hear(struct running *r, struct keeper_msg *ret);
 /* Asks for the end; a second time it is at once. */
 void run_cancel(struct running *r, int signal_number);
 /* The run directory, borrowed; -1 as long as there is none. */
 int run_dir(struct running *r);
+/* Waits until this child of ours has ended; 0 is none, and what it is afterwards. */
+void run_reap(pid_t *pid);
 /* The keeper has ended: how the analysis did is in *ret_exit_status. -errno only if nothing was started or the verdict could not be
  * recorded. A keeper that was killed is recorded here, as lost. */
 int run_finish(struct running *r, int *ret_exit_status, struct err *err);
@@ -105,6 +125,9 @@ struct run_request {
 	const struct run_viewer *viewer; /* or NULL */
 	bool is_silent;                  /* the analysis's own output goes to its log only */
 	struct stages *ret_stages;       /* NULL, or filled with where the time went */
+	/* NULL: waited for. Or filled with the keeper's pid if it has said its last word and is ending: the caller is to wait for it,
+	 * when there is nothing better to do; 0: there is none. */
+	pid_t *ret_keeper;
 };
 
 /* Signals that ask us to end are read from the descriptor from here on, but for those that the caller ignores; the mask that was is the

@@ -5,32 +5,33 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/fault.h"
 #include "base/json.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "health/gc.h"
 #include "keeper/record.h"
+#include "run/attended.h"
 #include "run/post.h"
 #include "runtime/rootfs.h"
 
 #define VERDICT_MAX (1 << 20)
 
-static void reap(struct running *r)
+void run_reap(pid_t *pid)
 {
-	if (r->keeper > 0)
-		while (waitpid(r->keeper, NULL, 0) < 0 && errno == EINTR)
+	if (*pid > 0)
+		while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
 			;
-	r->keeper = 0;
+	*pid = 0;
 }
 
 void running_release(struct running *r)
 {
 	cleanup_fd(&r->fd);
 	cleanup_fd(&r->dir_fd);
-	reap(r);
+	run_reap(&r->keeper);
 }
 
 int run_prepare(const struct config *config, struct err *err)
@@ -39,7 +40,7 @@ int run_prepare(const struct config *config, struct err *err)
 	int r = record_home(config->home, err);
 	FAULT_PHASE("run-home");
 	if (r >= 0)
-		r = gc_sweep(config, &report, err);
+		r = run_sweep(config, &report, err);
 	FAULT_PHASE("run-swept");
 	return r;
 }
@@ -78,15 +79,11 @@ static pid_t fork_keeper(const struct keeper_request *request)
 	return pid;
 }
 
-int run_start(const struct config *config, const struct analysis *analysis,
-	      const struct resolved *resolved, struct running *ret, struct err *err)
+static struct keeper_request request_of(const struct config *config,
+					const struct analysis *analysis,
+					const struct resolved *resolved, int report_fd)
 {
-	int sockets[2];
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
-		return err_errno(err, "make the keeper's socket");
-	CLEANUP_FD int ours = sockets[0];
-	CLEANUP_FD int theirs = sockets[1];
-	struct keeper_request request = {
+	return (struct keeper_request){
 		.id = resolved->id,
 		.config = config,
 		.analysis = analysis,
@@ -98,8 +95,60 @@ int run_start(const struct config *config, const struct analysis *analysis,
 		.has_uid = resolved->has_uid,
 		.uid = resolved->uid,
 		.gid = resolved->gid,
-		.report_fd = theirs,
+		.report_fd = report_fd,
+		.capability = resolved->attended ? &resolved->capability : NULL,
+		.submitter = config->submitter[0] ? config->submitter : NULL,
+		.oci = resolved->has_oci ? &resolved->oci : NULL,
 	};
+}
+
+_Noreturn void run_keep(const struct config *config, const struct analysis *analysis,
+			const struct resolved *resolved, const struct run_owner *owner)
+{
+	struct keeper_request request = request_of(config, analysis, resolved, owner->report_fd);
+	struct post post;
+	struct keeper_after after;
+	sigset_t all;
+	request.detached = true;
+	request.submitter = owner->submitter;
+	request.submission = owner->submission;
+	if (analysis->post_process) {
+		post_after(config, analysis, resolved->id, &post, &after);
+		request.after = &after;
+	}
+	sigfillset(&all); /* until it takes charge of its signals */
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	close_all_but(owner->report_fd, resolved->runtime.tree ? resolved->runtime.tree->fd : -1);
+	keeper_main(&request);
+}
+
+_Noreturn void run_keep_again(const struct config *config, const struct analysis *analysis,
+			      const struct resolved *resolved)
+{
+	struct keeper_request request = request_of(config, analysis, resolved, -1);
+	struct post post;
+	struct keeper_after after;
+	sigset_t all;
+	request.detached = request.again = true;
+	if (analysis->post_process) {
+		post_after(config, analysis, resolved->id, &post, &after);
+		request.after = &after;
+	}
+	sigfillset(&all); /* until it takes charge of its signals */
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	close_all_but(-1, -1);
+	keeper_main(&request);
+}
+
+int run_start(const struct config *config, const struct analysis *analysis,
+	      const struct resolved *resolved, struct running *ret, struct err *err)
+{
+	int sockets[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+		return err_errno(err, "make the keeper's socket");
+	CLEANUP_FD int ours = sockets[0];
+	CLEANUP_FD int theirs = sockets[1];
+	struct keeper_request request = request_of(config, analysis, resolved, theirs);
 	struct post post;
 	struct keeper_after after;
 	if (analysis->post_process) {
@@ -109,6 +158,7 @@ int run_start(const struct config *config, const struct analysis *analysis,
 	}
 	struct running r = RUNNING_INIT;
 	r.config = config;
+	json_seed();
 	(void)snprintf(r.id, sizeof r.id, "%s", resolved->id);
 	r.keeper = fork_keeper(&request);
 	FAULT_PHASE("run-forked");
@@ -173,7 +223,7 @@ static int record_death(struct running *run, int *ret_exit_status, struct err *e
 {
 	struct gc_report report;
 	for (;;) {
-		int r = gc_sweep(run->config, &report, err);
+		int r = run_sweep(run->config, &report, err);
 		if (r < 0)
 			return r;
 		if (run_dir(run) < 0)
@@ -187,7 +237,9 @@ static int record_death(struct running *run, int *ret_exit_status, struct err *e
 			*err = report.last_error;
 			return -(err->code ? err->code : EIO);
 		}
-		if (r < 0)
+		if (report.n_unattended) /* elsewhere, and its executor may be out of reach */
+			(void)nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL);
+		else if (r < 0)
 			return err_set(err, ERR_HOST, -r,
 				       "record that the keeper of '%s' was killed: %s", run->id,
 				       strerrordesc_np(-r));
@@ -196,7 +248,9 @@ static int record_death(struct running *run, int *ret_exit_status, struct err *e
 
 int run_finish(struct running *r, int *ret_exit_status, struct err *err)
 {
-	reap(r);
+	/* Without a last word it may still be at its record. One that has ended takes its time to be gone, which running_release awaits. */
+	if (r->last.kind != KEEPER_MSG_ENDED)
+		run_reap(&r->keeper);
 	switch (r->last.kind) {
 	case KEEPER_MSG_ENDED:
 		*ret_exit_status = r->last.ended.exit_status;

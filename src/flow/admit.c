@@ -9,28 +9,66 @@
 /* While something runs, its end is not to wait for long until all inputs of others are read. */
 #define LOOK_NS (50 * NS_PER_MS)
 
-/* Limits of all that run together stay within what the host gives all runs; a task that is alone is always let in. */
+/* It takes nothing of this host, and waits where it is carried out. */
+static bool is_elsewhere(const struct engine *e, size_t task)
+{
+	return config_executor_is_elsewhere(e->config, e->flow->tasks[task].analysis.executor);
+}
+
+/* Of those that run on this host. */
+static uint64_t sum_running(const struct engine *e, enum limit_id id)
+{
+	uint64_t sum = 0;
+	for (size_t k = 0; k < e->n_running; k++)
+		if (!is_elsewhere(e, e->running[k]))
+			sum += e->tasks[e->running[k]].limits[id];
+	return sum;
+}
+
+static uint64_t given(const struct engine *e, enum limit_id id)
+{
+	const struct config_caller *caller = &e->config->caller;
+	return id == LIMIT_MEMORY ? caller->memory_bytes
+	       : id == LIMIT_CPUS ? caller->cpus
+	       : id == LIMIT_PIDS ? caller->pids
+				  : 0;
+}
+
+uint64_t engine_given(const struct engine *e, size_t task, enum limit_id id)
+{
+	return is_elsewhere(e, task) ? 0 : given(e, id);
+}
+
+/* What all that run side by side may have: what a service has admitted the pipeline with, or what the host gives all runs. 0: no bound. */
+static uint64_t cap_of(const struct engine *e, enum limit_id id)
+{
+	uint64_t host = id == LIMIT_CPUS ? (e->q->jobs ? 0 : e->n_cpus * 1000ULL)
+					 : e->config->aggregate.at[id].value;
+	uint64_t said = given(e, id);
+	return said ? said : host;
+}
+
+/* A task that is alone is always let in. */
 static bool fits(const struct engine *e, size_t task)
 {
-	static const enum limit_id shared[] = { LIMIT_MEMORY, LIMIT_PIDS };
+	static const enum limit_id shared[] = { LIMIT_MEMORY, LIMIT_PIDS, LIMIT_CPUS };
 	const uint64_t *wanted = e->tasks[task].limits;
 	unsigned jobs = e->q->jobs ? e->q->jobs : e->n_cpus;
-	if (e->n_running == 0)
+	unsigned here = 0;
+	for (size_t k = 0; k < e->n_running; k++)
+		here += !is_elsewhere(e, e->running[k]);
+	if (e->n_running >= RUNNING_MAX)
+		return false;
+	if (here == 0 || is_elsewhere(e, task))
 		return true;
-	if (e->n_running >= jobs || e->n_running >= RUNNING_MAX)
+	if (here >= jobs)
 		return false;
 	for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
-		uint64_t cap = e->config->aggregate.at[shared[i]].value;
-		uint64_t sum = wanted[shared[i]];
-		for (size_t k = 0; k < e->n_running; k++)
-			sum += e->tasks[e->running[k]].limits[shared[i]];
-		if (cap && sum > cap)
+		uint64_t cap = cap_of(e, shared[i]);
+		if (cap && wanted[shared[i]] + sum_running(e, shared[i]) > cap)
 			return false;
 	}
-	uint64_t cpus = wanted[LIMIT_CPUS];
-	for (size_t k = 0; k < e->n_running; k++)
-		cpus += e->tasks[e->running[k]].limits[LIMIT_CPUS];
-	return e->q->jobs || cpus <= e->n_cpus * 1000;
+	return true;
 }
 
 /* The same thing is not computed twice at once: whoever comes second uses what the first one makes, or is run after it if they have one checkpoint. */

@@ -5,6 +5,7 @@
 
 #include "flow/engine_parts.h"
 #include "runtime/parallel.h"
+#include "spec/caller.h"
 
 #define STREAK                                                                                     \
 	64 /* results found one after the other before the rest is expected to be there too */
@@ -69,7 +70,8 @@ static void hear(void *data)
 void engine_look_ahead(struct engine *e)
 {
 	size_t n = e->ready.n - e->ready.first;
-	if (e->streak < STREAK || n < WORTH || e->tasks[e->ready.v[e->ready.first]].is_found)
+	if (e->streak < STREAK || n < WORTH || e->tasks[e->ready.v[e->ready.first]].is_found ||
+	    caller_is_other(e->config)) /* rights of others are taken by one thread only */
 		return;
 	struct ahead a = { .e = e, .tasks = e->ready.v + e->ready.first, .n = n };
 	parallel_run(work, hear, &a);

@@ -6,8 +6,6 @@
 
 #include "flow/engine_parts.h"
 
-#define SAVED_MAX 1000 /* so often a task may save what it has and ask to be run again */
-
 /* Two steps may come to the same id ("a" of shard 1, and "a-1"), another pipeline may have it, or we did, before a power cut took the line that said so. */
 static bool is_taken(const struct engine *e, const char *id)
 {
@@ -58,44 +56,29 @@ void engine_prepare(struct engine *e, size_t task)
 		a->place.step = xstrdup(t->label);
 	}
 	a->place.attempt = s->attempt;
+	if (t->shard) {
+		a->place.shard = (unsigned)(task - e->flow->steps[t->step].first);
+		a->place.shards = (unsigned)e->flow->steps[t->step].n_tasks;
+	}
 	if (a->checkpoint) /* what was saved belongs to what is computed, not to the attempt; without a key the run finds one itself */
 		memcpy(a->checkpoint_key, s->key, sizeof a->checkpoint_key);
-}
-
-/* More of the limit that was reached, as far as the step and the host allow. False if there is no more. */
-static bool grow(const struct engine *e, size_t task, enum cause cause)
-{
-	struct task_state *s = &e->tasks[task];
-	struct flow_task *t = &e->flow->tasks[task];
-	const struct flow_retry *retry = &e->flow->steps[t->step].retries[cause];
-	int limit = flow_retry_limit(cause);
-	if (limit < 0 || retry->factor <= 1)
-		return true;
-	uint64_t now = s->limits[limit], ceiling = e->config->ceilings.at[limit].value;
-	double wanted = (double)now * retry->factor;
-	uint64_t more = wanted < (double)INT64_MAX ? (uint64_t)wanted : INT64_MAX;
-	if (retry->max && more > retry->max)
-		more = retry->max;
-	if (ceiling && more > ceiling)
-		more = ceiling;
-	if (more <= now)
-		return false;
-	limits_set(&t->analysis.limits, (enum limit_id)limit, more, "retries");
-	s->limits[limit] = more; /* it has to fit with that */
-	return true;
 }
 
 bool engine_wants_again(struct engine *e, size_t task)
 {
 	struct task_state *s = &e->tasks[task];
-	const struct flow_step *step = &e->flow->steps[e->flow->tasks[task].step];
-	if (e->stopping || s->cause >= CAUSE_COUNT_)
+	struct flow_task *t = &e->flow->tasks[task];
+	int limit = flow_retry_limit(s->cause);
+	struct limits ceilings = e->config->ceilings;
+	uint64_t given = limit >= 0 ? engine_given(e, task, (enum limit_id)limit) : 0;
+	if (given && (!ceilings.at[limit].value || given < ceilings.at[limit].value))
+		ceilings.at[limit].value = given;
+	if (e->stopping ||
+	    !flow_retry_again(e->flow->steps[t->step].retries, &ceilings, s->cause, &s->tries))
 		return false;
-	if (s->cause ==
-	    CAUSE_CHECKPOINTED) /* it asked for it: that is no failure, but it has to end some time */
-		return s->tried[s->cause]++ < SAVED_MAX;
-	if (s->tried[s->cause] >= step->retries[s->cause].times || !grow(e, task, s->cause))
-		return false;
-	s->tried[s->cause]++;
+	if (limit >= 0 && s->tries.limits[limit] != s->limits[limit]) {
+		s->limits[limit] = s->tries.limits[limit]; /* it has to fit with that */
+		limits_set(&t->analysis.limits, (enum limit_id)limit, s->limits[limit], "retries");
+	}
 	return true;
 }

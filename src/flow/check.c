@@ -1,5 +1,6 @@
 /* What a pipeline asks of the host, looked at before the first step runs: a pipeline that must fail in its last step should not begin. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,17 +9,24 @@
 #include "flow/flow.h"
 #include "runtime/catalog.h"
 #include "runtime/select.h"
+#include "spec/caller.h"
+
+/* access() would ask for the real user, whoever it is for. */
+static bool is_there(const char *path)
+{
+	return faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) == 0;
+}
 
 static int check_files(const struct flow *f, const struct flow_task *t, struct err *err)
 {
 	const struct flow_step *s = &f->steps[t->step];
 	const struct analysis *a = &t->analysis;
 	for (size_t i = 0; i < a->code.n; i++)
-		if (access(a->code.v[i], F_OK) < 0)
+		if (!is_there(a->code.v[i]))
 			return flow_error(f, s, FLOW_AT_COMMAND, err, "code %s: %s", a->code.v[i],
 					  strerrordesc_np(errno));
 	for (size_t i = 0; i < a->n_inputs; i++)
-		if (access(a->inputs[i].path, F_OK) < 0)
+		if (!is_there(a->inputs[i].path))
 			return err_caller(
 				err,
 				"%s: %s: %s; what another step makes is named by '{step: STEP, path: PATH}'",
@@ -138,16 +146,24 @@ const char *flow_source_name(const struct flow *f, const struct flow_source *s)
 	return f->steps[s->step].name;
 }
 
+static int check_all_files(const struct config *c, const struct flow *f, struct err *err)
+{
+	CLEANUP(caller_leave) struct caller_before before = { 0 };
+	int r = caller_enter(c, &before);
+	if (r < 0)
+		return err_set(err, ERR_CALLER, -r, "%s: we can't act for its submitter", f->file);
+	for (size_t t = 0; r >= 0 && t < f->n_tasks; t++)
+		r = check_files(f, &f->tasks[t], err);
+	return r;
+}
+
 int flow_check(const struct config *config, struct flow *f, struct err *err)
 {
-	int r = 0;
+	int r = check_all_files(config, f, err);
 	for (size_t i = 0; r >= 0 && i < f->n_steps; i++) {
 		struct flow_step *s = &f->steps[i];
-		for (size_t t = s->first; r >= 0 && t < s->first + s->n_tasks; t++) {
-			r = check_files(f, &f->tasks[t], err);
-			if (r >= 0)
-				r = check_names(f, &f->tasks[t], err);
-		}
+		for (size_t t = s->first; r >= 0 && t < s->first + s->n_tasks; t++)
+			r = check_names(f, &f->tasks[t], err);
 		const struct flow_task *first = &f->tasks[s->first];
 		if (r >= 0)
 			r = check_words(config, f, first, &first->analysis.command, err);

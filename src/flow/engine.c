@@ -120,7 +120,7 @@ int engine_open(struct engine *e, const struct flow_request *q, const char *prev
 		e->home = xstrdup(q->config->home);
 	e->past = flow_past_new(q->config, previous);
 	finished_reader_open(q->config, &e->finished);
-	return key_maker_new(q->config, NULL, &e->keys, err);
+	return key_maker_new(q->config, q->reading, &e->keys, err);
 }
 
 void engine_release(struct engine *e)
@@ -263,16 +263,18 @@ static json_t *result_json(const struct engine *e, const struct flow_end *end, u
 		if (!cause && e->tasks[t].state == FLOW_FAILED)
 			cause = e->tasks[t].cause_name;
 	}
-	return json_pack("{s:s,s:s,s:s,s:i,s:s,s:s,s:{s:I,s:I,s:I,s:I,s:I,s:I},s:o}", "id",
-			 e->record.id, "state", flow_state_names[end->state], "cause",
-			 cause ? cause : "cancelled", "exit_status", end->exit_status, "started",
-			 clock_write(began_ns, began, sizeof began), "ended",
-			 clock_write(clock_real_ns(), now, sizeof now), "counts", "total",
-			 (json_int_t)e->flow->n_tasks, "ok", (json_int_t)e->counts[FLOW_OK],
-			 "reused", (json_int_t)e->counts[FLOW_REUSED], "failed",
-			 (json_int_t)e->counts[FLOW_FAILED], "cancelled",
-			 (json_int_t)e->counts[FLOW_CANCELLED], "skipped",
-			 (json_int_t)e->counts[FLOW_SKIPPED], "steps", steps);
+	return json_pack(
+		"{s:s,s:s,s:s,s:i,s:s,s:s,s:{s:I,s:I,s:I,s:I,s:I,s:I},s:{s:I,s:I,s:I},s:o}", "id",
+		e->record.id, "state", flow_state_names[end->state], "cause",
+		cause ? cause : "cancelled", "exit_status", end->exit_status, "started",
+		clock_write(began_ns, began, sizeof began), "ended",
+		clock_write(clock_real_ns(), now, sizeof now), "counts", "total",
+		(json_int_t)e->flow->n_tasks, "ok", (json_int_t)e->counts[FLOW_OK], "reused",
+		(json_int_t)e->counts[FLOW_REUSED], "failed", (json_int_t)e->counts[FLOW_FAILED],
+		"cancelled", (json_int_t)e->counts[FLOW_CANCELLED], "skipped",
+		(json_int_t)e->counts[FLOW_SKIPPED], "lookups", "hit", (json_int_t)e->lookups.hit,
+		"miss", (json_int_t)e->lookups.miss, "unusable", (json_int_t)e->lookups.unusable,
+		"steps", steps);
 }
 
 static void conclude(struct engine *e, uint64_t began_ns, struct flow_end *ret)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "flow/flow.h"
+#include "runtime/fingerprint.h"
 #include "spec/id.h"
 
 enum flow_state {
@@ -59,6 +60,8 @@ struct flow_request {
 	unsigned jobs;                    /* 0: one a cpu */
 	bool keep_going;                  /* after a failure, whatever does not depend on it */
 	const struct flow_viewer *viewer; /* or NULL */
+	const struct fingerprint_progress *
+		reading; /* or NULL; told while the content of a runtime is read, which takes seconds the first time */
 };
 
 struct flow_end {

@@ -15,9 +15,9 @@ struct task_state {
 	enum flow_state state;
 	size_t waiting; /* for so many of the step's needs */
 	unsigned attempt;
-	unsigned tried[CAUSE_COUNT_]; /* again, for this cause */
-	bool had_twin;                /* one of the same key ran while it waited */
-	char *reason;                 /* owned or NULL; why it is run */
+	struct flow_tries tries;
+	bool had_twin; /* one of the same key ran while it waited */
+	char *reason;  /* owned or NULL; why it is run */
 	char *lost;    /* owned or NULL; why its result can't be used, once that was found out */
 	bool is_found; /* its result is there and whole, and in `made`: looked at ahead */
 	char key[HASH_HEX];
@@ -53,6 +53,9 @@ struct engine {
 	size_t n_running;
 	size_t streak; /* tasks looked at one after the other whose results were there */
 	size_t counts[FLOW_STATE_COUNT_];
+	struct {
+		size_t hit, miss, unusable; /* what was looked for; was there, but can't be used */
+	} lookups;
 	bool stopping; /* nothing new is started */
 	bool cancelled;
 	int exit_status; /* of the first that failed */
@@ -86,6 +89,8 @@ bool engine_wants_again(struct engine *e, size_t task);
 
 /* admit.c: starts what fits, looks at what is ready; returns when there is nothing to do but wait. */
 int engine_advance(struct engine *e, struct err *err);
+/* What a service has admitted the pipeline with, if this task takes of it; 0: no bound. */
+uint64_t engine_given(const struct engine *e, size_t task, enum limit_id id);
 /* Something is left to be looked at. */
 bool engine_may_look(const struct engine *e);
 /* Takes signals without waiting: nothing new is started after one. */

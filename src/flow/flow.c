@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
+#include "spec/caller.h"
+
 static void step_release(struct flow_step *s)
 {
 	free(s->name);
@@ -76,6 +79,7 @@ void flow_release(struct flow *f)
 	free(f->real);
 	free(f->base);
 	free(f->said);
+	json_decref(f->options);
 	analysis_release(&f->defaults);
 	*f = (struct flow){ 0 };
 }
@@ -97,4 +101,23 @@ int flow_error(const struct flow *f, const struct flow_step *s, enum flow_place_
 	va_end(args);
 	return err_caller(err, "%s:%d:%d: step %s: %s", f->file, s->at[place].line,
 			  s->at[place].column, s->name, text);
+}
+
+int flow_read(const struct config *config, const char *path, const char *parameters,
+	      struct flow *ret, struct err *err)
+{
+	CLEANUP(caller_leave) struct caller_before before = { 0 };
+	CLEANUP_FREE char *text = NULL;
+	CLEANUP_FREE char *real = path_real(path);
+	size_t length = 0;
+	int e = analysis_text(path, &text, &length, err);
+	if (e >= 0 && !real)
+		e = err_errno(err, "%s", path);
+	if (e >= 0 && (e = caller_enter(config, &before)) < 0)
+		return err_set(err, ERR_CALLER, -e, "%s: we can't act for its submitter", path);
+	if (e >= 0)
+		e = flow_parse(path, text, length, parameters, ret, err);
+	if (e >= 0)
+		ret->real = take_ptr(real);
+	return e;
 }

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "flow/retry.h"
 #include "keeper/verdict.h"
 #include "spec/analysis.h"
 #include "spec/config.h"
@@ -25,13 +26,6 @@ struct flow_source {
 	char *name;   /* owned or NULL: below data/ */
 	char *origin; /* owned; file:line:column */
 	bool matched; /* of the shard that is this task's own */
-};
-
-/* What to do about one cause. */
-struct flow_retry {
-	unsigned times;
-	double factor; /* of the limit that was reached; 1: as it was */
-	uint64_t max;  /* of the same; 0: none */
 };
 
 struct flow_edge {
@@ -75,10 +69,11 @@ struct flow_task {
 };
 
 struct flow {
-	char *file; /* owned; as given */
-	char *real; /* owned */
-	char *base; /* owned; its directory */
-	char *said; /* owned or NULL; the caller's parameters, JSON */
+	char *file;      /* owned; as given */
+	char *real;      /* owned */
+	char *base;      /* owned; its directory */
+	char *said;      /* owned or NULL; the caller's parameters, JSON */
+	json_t *options; /* owned or NULL; what else the caller said for all steps, for the record: as analysis_from_json reads it */
 	char sha256[HASH_HEX];
 	struct analysis
 		defaults; /* what the file says for all steps; name, quest, labels, parameters and id of the whole */
@@ -93,16 +88,26 @@ void flow_release(struct flow *f);
 
 /* Does the file have steps? A file that can't be read or parsed has none here; whoever reads it says what is wrong. */
 bool flow_is(const char *path);
-/* Reads the file; `parameters` (JSON or NULL) go over those of the file. Finds unknown steps, cycles, outputs that no step declares, inputs that are
+/* Reads the file, and what it names for the caller of the configuration (NULL: for ourselves); `parameters` (JSON or NULL) go over those of the file. Finds unknown steps, cycles, outputs that no step declares, inputs that are
  * not there or not declared, each as file:line:column. */
-int flow_read(const char *path, const char *parameters, struct flow *ret, struct err *err);
+int flow_read(const struct config *config, const char *path, const char *parameters,
+	      struct flow *ret, struct err *err);
 /* The same from memory (fuzzing); `path` is for messages and relative paths, and is real. */
 int flow_parse(const char *path, const char *text, size_t length, const char *parameters,
 	       struct flow *ret, struct err *err);
 /* What the host must have: runtimes, files, limits within its ceilings. */
 int flow_check(const struct config *config, struct flow *f, struct err *err);
-/* The limit that a cause says was reached, -1 if none. */
-int flow_retry_limit(enum cause cause);
+/* What its caller says of all steps goes over what the file says: quest, labels, allow_missing, allow_drift, keep. */
+void flow_lay_over(struct flow *f, const struct analysis *said);
+/* One that was begun, as flow_read; for whom it was begun, which `config` says from here on. -ENOENT (caller) there is none, -ESTALE (caller) the
+ * file was changed since. */
+int flow_read_again(struct config *config, const char *id, struct flow *ret, struct err *err);
+/* Memory, cpus and processes, after flow_check: of the largest step, and of all that could run side by side if there were room; `jobs` as of
+ * flow_request. */
+struct flow_need {
+	uint64_t largest[LIMIT_COUNT_], wide[LIMIT_COUNT_];
+};
+void flow_need(const struct flow *f, unsigned jobs, struct flow_need *ret);
 /* "FILE:LINE:COLUMN: FORMAT" at a place of a step, kind caller. */
 int flow_error(const struct flow *f, const struct flow_step *s, enum flow_place_of place,
 	       struct err *err, const char *format, ...) __attribute__((format(printf, 5, 6)));

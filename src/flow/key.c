@@ -9,6 +9,7 @@
 #include "flow/key_parts.h"
 #include "keeper/record.h"
 #include "runtime/driver.h"
+#include "spec/caller.h"
 #include "spec/parameters.h"
 
 #define SCHEMA "cupel-key 1" /* changes when the same words come to mean another result */
@@ -59,6 +60,7 @@ int key_maker_new(const struct config *config, const struct fingerprint_progress
 	m->progress = progress;
 	m->arch = xstrdup(host.machine);
 	contents_begin_all(&m->reader, config->home);
+	m->reader.opens_first = caller_is_other(config);
 	*ret = m;
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 #include "flow/key_parts.h"
+#include "spec/caller.h"
 
 static void shown_fields(const struct key_shown *s, struct str *f)
 {
@@ -113,18 +114,40 @@ static int shown_part(struct key_maker *m, char **path, struct key_shown s, stru
 	return 0;
 }
 
-int key_shown_parts(struct key_maker *m, struct analysis *a, struct pairs *parts, struct err *err)
+static int input_part(struct key_maker *m, struct input *input, struct pairs *parts,
+		      struct err *err)
 {
-	int r = 0;
-	free(a->code_contents);
-	a->code_contents = a->code.n ? xcalloc(a->code.n, sizeof *a->code_contents) : NULL;
+	return shown_part(m, &input->path,
+			  (struct key_shown){ .what = "input", .name = input->name },
+			  &input->contents, parts, err);
+}
+
+/* With the rights of whom it is for: a key of what he may not read would tell him what it is. */
+static int callers_parts(struct key_maker *m, struct analysis *a, struct pairs *parts,
+			 struct err *err)
+{
+	CLEANUP(caller_leave) struct caller_before before = { 0 };
+	int r = caller_enter(m->config, &before);
+	if (r < 0)
+		return err_set(err, ERR_CALLER, -r, "we can't act for its submitter: %s",
+			       strerrordesc_np(-r));
 	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
 		r = shown_part(m, &a->code.v[i], (struct key_shown){ .what = "code" },
 			       &a->code_contents[i], parts, err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
-		r = shown_part(m, &a->inputs[i].path,
-			       (struct key_shown){ .what = "input", .name = a->inputs[i].name },
-			       &a->inputs[i].contents, parts, err);
+		if (!a->inputs[i].is_own)
+			r = input_part(m, &a->inputs[i], parts, err);
+	return r;
+}
+
+int key_shown_parts(struct key_maker *m, struct analysis *a, struct pairs *parts, struct err *err)
+{
+	free(a->code_contents);
+	a->code_contents = a->code.n ? xcalloc(a->code.n, sizeof *a->code_contents) : NULL;
+	int r = callers_parts(m, a, parts, err);
+	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++) /* cupel's own */
+		if (a->inputs[i].is_own)
+			r = input_part(m, &a->inputs[i], parts, err);
 	return r;
 }
 

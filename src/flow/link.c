@@ -37,7 +37,8 @@ static void add(struct linking *l, size_t from, const char *path, char *name)
 					      path ? "/" : "", path ? path : ""),
 			    .name = name,
 			    .origin = xstrdup(l->source->origin),
-			    .step = xstrdup(l->f->tasks[from].label) };
+			    .step = xstrdup(l->f->tasks[from].label),
+			    .is_own = true };
 	analysis_add_input(&l->task->analysis, &in);
 	l->found++;
 }

@@ -35,8 +35,6 @@ int scatter_read(const struct document *d, const struct node *n, const char *bas
 		 const json_t *parameters, struct shards *ret, struct err *err);
 
 /* The keys of a step that only pipelines have. */
-int step_read_retries(const struct document *d, const struct node *map,
-		      struct flow_retry ret[CAUSE_COUNT_], struct err *err);
 int step_read_cache(const struct document *d, const struct node *n, bool *ret, struct err *err);
 
 /* Inputs of other steps, from the inputs of a task as they are with its values. */

@@ -58,6 +58,9 @@ static bool take_line(void *data, json_t *line)
 	struct reading *r = data;
 	CLEANUP_FREE char *label = label_of(line);
 	const char *event = json_string_value(json_object_get(line, "event"));
+	json_t *not_kept = json_object_get(line, "not_kept");
+	if (label && not_kept && json_object_get(r->tasks, label))
+		json_object_set(json_object_get(r->tasks, label), "not_kept", not_kept);
 	if (!label || (!str_eq(event, "started") && !str_eq(event, "reused")))
 		return true;
 	if (r->past->read == 0 && json_is_integer(json_object_get(line, "attempt")))
@@ -118,21 +121,22 @@ static void say(struct str *to, const char *what, const char *how)
 	str_addf(to, "%s%s %s", to->length ? ", " : "", what, how);
 }
 
-char *flow_past_why(struct flow_past *p, const char *label, const struct analysis_key *now,
-		    char ret_run[ID_MAX + 1])
+char *flow_past_why(struct flow_past *p, const char *label, const struct analysis_key *now)
 {
 	struct str text = { 0 };
-	ret_run[0] = '\0';
 	while (!json_object_get(p->tasks, label))
 		if (!read_older(p))
 			return xstrdup("it was not run before");
 	const json_t *line = json_object_get(p->tasks, label);
 	CLEANUP_JSON json_t *parts = parts_of(p, line);
-	const char *run = json_string_value(json_object_get(line, "run")), *name;
+	const char *not_kept = json_string_value(json_object_get(line, "not_kept")), *name;
 	json_t *then;
-	(void)snprintf(ret_run, ID_MAX + 1, "%s", run ? run : "");
 	if (str_eq(json_string_value(json_object_get(line, "key")), now->sha256))
-		return xstrdup("it was begun before, and did not succeed");
+		return not_kept
+			       ? xasprintf(
+					 "it succeeded before, but its result could not be kept: %s",
+					 not_kept)
+			       : xstrdup("it was begun before, and did not succeed");
 	for (size_t i = 0; i < now->parts.n; i++) {
 		then = json_object_get(parts, now->parts.v[i].key);
 		if (!then)

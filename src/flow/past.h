@@ -17,9 +17,8 @@ static inline void flow_past_freep(struct flow_past **p)
 
 /* The attempts at a task that pipeline `id` itself has made. */
 unsigned flow_past_attempts(struct flow_past *p, const char *label);
-/* How the task differs from what it was: "input data/x changed, parameter ..."; owned by the caller. *ret_run is the run it was compared with, or "". */
-char *flow_past_why(struct flow_past *p, const char *label, const struct analysis_key *now,
-		    char ret_run[ID_MAX + 1]);
+/* How the task differs from what it was: "input data/x changed, parameter k is new"; owned by the caller. */
+char *flow_past_why(struct flow_past *p, const char *label, const struct analysis_key *now);
 
 /* Runs of a pipeline, and of those before it that did not end either, that ended well after nobody was there to say so any more are entered as
  * finished. `is_ours`: this process holds its lock. */

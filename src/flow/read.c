@@ -108,7 +108,7 @@ static int read_step(struct reader *r, size_t i, struct err *err)
 	if (e >= 0 && cache)
 		e = step_read_cache(r->d, cache, &s->cache, err);
 	if (e >= 0 && retries)
-		e = step_read_retries(r->d, retries, s->retries, err);
+		e = flow_retries_read(r->d, retries, s->retries, err);
 	if (e >= 0 && given && given->kind == NODE_LIST)
 		e = node_strings(r->d, given, ANALYSIS_ENV_MAX, &s->given, err);
 	for (size_t k = 0; e >= 0 && given && k < s->given.n; k++)
@@ -186,6 +186,8 @@ static void lay_under(struct analysis *a, const struct analysis *all)
 	}
 	if (!a->profile && all->profile)
 		a->profile = xstrdup(all->profile);
+	if (!a->executor && all->executor)
+		a->executor = xstrdup(all->executor);
 	if (all->quest)
 		a->quest = xstrdup(all->quest);
 	limits_merge(&limits, &a->limits);
@@ -366,21 +368,6 @@ int flow_parse(const char *path, const char *text, size_t length, const char *pa
 	*ret = f;
 	f = (struct flow){ 0 };
 	return 0;
-}
-
-int flow_read(const char *path, const char *parameters, struct flow *ret, struct err *err)
-{
-	CLEANUP_FREE char *text = NULL;
-	CLEANUP_FREE char *real = path_real(path);
-	size_t length = 0;
-	int e = analysis_text(path, &text, &length, err);
-	if (e >= 0 && !real)
-		e = err_errno(err, "%s", path);
-	if (e >= 0)
-		e = flow_parse(path, text, length, parameters, ret, err);
-	if (e >= 0)
-		ret->real = take_ptr(real);
-	return e;
 }
 
 bool flow_is(const char *path)

@@ -110,7 +110,28 @@ static json_t *steps_json(const struct flow *f)
 	return steps;
 }
 
-static json_t *pipeline_json(const struct flow *f, const struct flow_record *r)
+/* For whom it is run, if a service runs it: whoever goes on with it does so for him too. */
+static json_t *submitter_json(const struct config_caller *caller)
+{
+	return caller->is_set ? json_sprintf("%u:%u", (unsigned)caller->uid, (unsigned)caller->gid)
+			      : json_null();
+}
+
+/* Before anything else of the record that a service looks for. */
+static int write_begun(const struct config *c, const struct flow_record *r, struct err *err)
+{
+	const char *submission = c->caller.submission;
+	CLEANUP_JSON json_t *begun = json_pack("{s:o,s:s?}", "submitter",
+					       submitter_json(&c->caller), "submission",
+					       submission[0] ? submission : NULL);
+	CLEANUP_FREE char *text = json_dumps(begun, JSON_COMPACT);
+	if (!text)
+		abort();
+	return fs_write_atomic(r->dir_fd, FLOW_BEGUN, text, strlen(text), 0600, err);
+}
+
+static json_t *pipeline_json(const struct config *c, const struct flow *f,
+			     const struct flow_record *r)
 {
 	char now[40];
 	const struct analysis *all = &f->defaults;
@@ -119,13 +140,14 @@ static json_t *pipeline_json(const struct flow *f, const struct flow_record *r)
 		json_object_set_new(labels, all->labels.v[i].key,
 				    json_text(all->labels.v[i].value));
 	return json_pack(
-		"{s:s,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:s,s:o,s:i,s:o}", "id", r->id, "name",
+		"{s:s,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:O?,s:s,s:o,s:i,s:o,s:o}", "id", r->id, "name",
 		all->name ? json_text(all->name) : json_null(), "file", json_text(f->real),
 		"file_sha256", f->sha256, "quest", all->quest ? json_text(all->quest) : json_null(),
 		"labels", labels, "parameters", parameters_json(all->parameters), "said",
-		parameters_json(f->said), "created", clock_write(clock_real_ns(), now, sizeof now),
-		"previous", r->previous[0] ? json_string(r->previous) : json_null(), "uid",
-		(int)getuid(), "steps", steps_json(f));
+		parameters_json(f->said), "options", f->options, "created",
+		clock_write(clock_real_ns(), now, sizeof now), "previous",
+		r->previous[0] ? json_string(r->previous) : json_null(), "uid", (int)getuid(),
+		"submitter", submitter_json(&c->caller), "steps", steps_json(f));
 }
 
 static int take_lock(struct flow_record *r, struct err *err)
@@ -176,10 +198,11 @@ static int exists(const struct flow_record *r, struct err *err)
 		       r->id);
 }
 
-static int fill_record(int all_fd, const struct flow *f, struct flow_record *r, struct err *err)
+static int fill_record(const struct config *c, int all_fd, const struct flow *f,
+		       struct flow_record *r, struct err *err)
 {
 	char name[sizeof FILES + HASH_HEX];
-	CLEANUP_JSON json_t *asked = pipeline_json(f, r);
+	CLEANUP_JSON json_t *asked = pipeline_json(c, f, r);
 	CLEANUP_FD int files_fd =
 		fs_open_beneath(all_fd, FILES, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	int e = take_lock(r, err);
@@ -187,6 +210,8 @@ static int fill_record(int all_fd, const struct flow *f, struct flow_record *r, 
 		e = exists(r, err);
 	if (e >= 0)
 		e = open_log(r, err);
+	if (e >= 0)
+		e = write_begun(c, r, err);
 	if (e >= 0)
 		e = json_write_file(r->dir_fd, PIPELINE, asked, err);
 	if (e >= 0)
@@ -225,7 +250,7 @@ int flow_record_new(const struct config *c, const struct flow *f, struct flow_re
 		     PIPELINE)) /* without it, it was killed before it began: it may have its id */
 		return exists(&r, err);
 	read_last(all_fd, f, r.previous);
-	e = fill_record(all_fd, f, &r, err);
+	e = fill_record(c, all_fd, f, &r, err);
 	if (e < 0)
 		return e;
 	*ret = r;
@@ -248,6 +273,9 @@ int flow_record_resume(const struct config *c, const char *id, struct flow_recor
 	/* It is not over any more: who comes after us, should we be killed, is to look for what we left. */
 	if (e >= 0 && unlinkat(r.dir_fd, RESULT, 0) < 0 && errno != ENOENT)
 		e = err_errno(err, "remove the result of the pipeline '%s'", id);
+	/* In this order: what is recorded as the end of this submission is never that of an earlier one. */
+	if (e >= 0 && c->caller.submission[0])
+		e = write_begun(c, &r, err);
 	if (e < 0)
 		return e;
 	str_add(&r.pending, "\n"); /* a line that was cut ends here */
@@ -286,10 +314,18 @@ int flow_record_flush(struct flow_record *r, struct err *err)
 
 int flow_record_end(struct flow_record *r, const json_t *result, struct err *err)
 {
+	CLEANUP_JSON json_t *ended = json_pack("{s:O?,s:O?,s:O?,s:O?}", "state",
+					       json_object_get(result, "state"), "cause",
+					       json_object_get(result, "cause"), "exit_status",
+					       json_object_get(result, "exit_status"), "lookups",
+					       json_object_get(result, "lookups"));
+	CLEANUP_FREE char *small = json_dumps(ended, JSON_COMPACT);
 	CLEANUP_FREE char *text = json_dumps(result, JSON_COMPACT);
 	int e = flow_record_flush(r, err);
-	if (!text)
+	if (!text || !small)
 		abort();
+	if (e >= 0)
+		e = fs_write_atomic(r->dir_fd, FLOW_ENDED, small, strlen(small), 0600, err);
 	return e < 0 ? e : fs_write_atomic(r->dir_fd, RESULT, text, strlen(text), 0600, err);
 }
 
@@ -300,14 +336,21 @@ bool flow_record_exists(const struct config *c, const char *id)
 	return fd >= 0;
 }
 
-bool flow_record_alive(const struct config *c, const char *id)
+pid_t flow_record_holder(const struct config *c, const char *id)
 {
 	struct err unused = { 0 };
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	CLEANUP_FD int dir_fd = open_record(c, id, &unused);
 	CLEANUP_FD int fd = dir_fd < 0 ? -1
 				       : fs_open_beneath(dir_fd, "lock", O_RDWR | O_CLOEXEC, 0);
-	return fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
+		return 0;
+	return lock.l_pid > 0 ? lock.l_pid : -1;
+}
+
+bool flow_record_alive(const struct config *c, const char *id)
+{
+	return flow_record_holder(c, id) != 0;
 }
 
 int flow_record_read(const struct config *c, const char *id, const char *name, json_t **ret,

@@ -1,11 +1,13 @@
 /* What is recorded of a pipeline: HOME/pipelines/ID. pipeline.json says what was asked, pipeline.yaml is the file as it was then, steps.jsonl grows by a line for whatever happens to a
- * task, result.json is written last. The runs of the steps are recorded where all runs are; this says how they belong together.
+ * task, result.json is written last. The runs of the steps are recorded where all runs are; this says how they belong together. Whom it is for, and how
+ * it ended, is in begun.json and ended.json too, each before the larger file: few bytes, for a service that is not to read long.
  *
  * Whoever runs the pipeline holds a POSIX lock on `lock`, which ends with the process. HOME/pipelines/.files/DIGEST names the last pipeline
  * of a file, so that the next one knows what came before. */
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -13,6 +15,9 @@
 #include "spec/id.h"
 
 #define FLOW_PIPELINES "pipelines"
+#define FLOW_BEGUN     "begun.json" /* {"submitter": UID:GID or null, "submission": ID or null} */
+#define FLOW_ENDED     "ended.json" /* {"state", "cause", "exit_status", "lookups"} */
+#define FLOW_SMALL_MAX ((size_t)64 << 10)
 #define FLOW_LOG_MAX   ((size_t)512 << 20) /* of a steps.jsonl */
 
 struct flow_record {
@@ -51,5 +56,7 @@ int flow_record_read(const struct config *c, const char *id, const char *name, j
 int flow_record_lines(const struct config *c, const char *id,
 		      bool (*each)(void *data, json_t *line), void *data, struct err *err);
 bool flow_record_exists(const struct config *c, const char *id);
+/* Who runs it now: 0 nobody, -1 somebody of another pid namespace. */
+pid_t flow_record_holder(const struct config *c, const char *id);
 /* Somebody runs it now. */
 bool flow_record_alive(const struct config *c, const char *id);

@@ -70,19 +70,21 @@ static bool find_finished(struct engine *e, size_t task)
 	CLEANUP_FINISHED struct finished found = { 0 };
 	struct task_state *s = &e->tasks[task];
 	struct err err = { 0 };
-	char lost[200] = "", run[ID_MAX + 1];
+	char lost[200] = "";
 	int r = finished_find(&e->finished, s->key, &found, lost, sizeof lost, &err);
 	if (r > 0) {
+		e->lookups.hit++;
 		engine_take_outputs(&e->made[task], &found);
 		return true;
 	}
+	*(r < 0 || lost[0] || s->lost ? &e->lookups.unusable : &e->lookups.miss) += 1;
 	if (r < 0)
 		set_reason(s, xasprintf("what is known of it can't be read: %s", err.text));
 	else if (lost[0] || s->lost)
 		set_reason(s, xasprintf("its result can't be used: %s", lost[0] ? lost : s->lost));
 	else
 		set_reason(s, flow_past_why(e->past, e->flow->tasks[task].label,
-					    &e->flow->tasks[task].analysis.key, run));
+					    &e->flow->tasks[task].analysis.key));
 	return false;
 }
 
@@ -127,6 +129,7 @@ void engine_look(struct engine *e, size_t task)
 {
 	struct err err = { 0 };
 	if (e->tasks[task].is_found) {
+		e->lookups.hit++;
 		use_again(e, task);
 		return;
 	}
@@ -171,6 +174,25 @@ static json_t *started_line(const struct engine *e, size_t task)
 	return line;
 }
 
+/* Of cpus one may say more than there are, and is given those. */
+static int check_given(const struct engine *e, size_t task, const struct limits *limits,
+		       struct err *err)
+{
+	static const enum limit_id ids[] = { LIMIT_MEMORY, LIMIT_PIDS };
+	char wanted[64], had[64];
+	for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+		uint64_t given = engine_given(e, task, ids[i]), value = limits->at[ids[i]].value;
+		if (given && value > given)
+			return err_caller(
+				err,
+				"%s: %s is more than the %s with which the service has admitted the pipeline; submit it again",
+				limit_infos[ids[i]].key,
+				limit_write(ids[i], value, wanted, sizeof wanted),
+				limit_write(ids[i], given, had, sizeof had));
+	}
+	return 0;
+}
+
 int engine_start(struct engine *e, size_t task, struct err *err)
 {
 	struct flow_task *t = &e->flow->tasks[task];
@@ -178,12 +200,13 @@ int engine_start(struct engine *e, size_t task, struct err *err)
 	CLEANUP_RESOLVED struct resolved resolved = { 0 };
 	struct err why = { 0 };
 	engine_prepare(e, task);
-	if (run_resolve(e->config, &t->analysis, &resolved, &why) < 0) {
+	if (run_resolve(e->config, &t->analysis, &resolved, &why) < 0 ||
+	    check_given(e, task, &resolved.limits, &why) < 0) {
 		fail_unstarted(e, task, &why);
 		return 0;
 	}
 	for (int i = 0; i < LIMIT_COUNT_; i++)
-		s->limits[i] = resolved.limits.at[i].value;
+		s->limits[i] = s->tries.limits[i] = resolved.limits.at[i].value;
 	flow_record_add(&e->record, started_line(e, task));
 	int r = flow_record_flush(&e->record, err);
 	if (r < 0)
@@ -258,13 +281,14 @@ static void try_again(struct engine *e, size_t task)
 				  .wall_ns = s->wall_ns,
 				  .memory_bytes = s->memory_bytes };
 	int limit = flow_retry_limit(s->cause);
-	char more[64] = "";
-	if (limit >= 0)
-		(void)limit_write((enum limit_id)limit, s->limits[limit], more, sizeof more);
-	set_reason(s, xasprintf("attempt %u ended: %s%s%s%s%s", s->attempt, s->cause_name,
-				limit >= 0 ? ", now with " : "",
-				limit >= 0 ? limit_infos[limit].key : "", limit >= 0 ? " " : "",
-				more));
+	char more[64];
+	if (limit >= 0 && e->flow->steps[news.task->step].retries[s->cause].factor > 1)
+		set_reason(s, xasprintf("attempt %u ended: %s, now with %s %s", s->attempt,
+					s->cause_name, limit_infos[limit].key,
+					limit_write((enum limit_id)limit, s->limits[limit], more,
+						    sizeof more)));
+	else
+		set_reason(s, xasprintf("attempt %u ended: %s", s->attempt, s->cause_name));
 	news.why = s->reason;
 	engine_set(e, task, FLOW_QUEUED);
 	queue_add(&e->queued, task);
@@ -309,9 +333,10 @@ int engine_ended(struct engine *e, size_t task, struct err *err)
 		return 0;
 	}
 	FAULT_PHASE("flow-task-ended");
-	/* What can't be entered is run again another time. */
-	if (s->cause == CAUSE_OK && s->key[0] && e->flow->steps[e->flow->tasks[task].step].cache)
-		(void)finished_put(e->config, s->key, s->run.id, &why);
+	/* It succeeded all the same, and is run again another time: then this says why. */
+	bool is_kept = s->cause != CAUSE_OK || !s->key[0] ||
+		       !e->flow->steps[e->flow->tasks[task].step].cache ||
+		       finished_put(e->config, s->key, s->run.id, &why) >= 0;
 	FAULT_PHASE("flow-task-entered");
 	json_t *line = line_of(e, task, "ended");
 	json_object_set_new(line, "run", json_string(s->run.id));
@@ -319,6 +344,8 @@ int engine_ended(struct engine *e, size_t task, struct err *err)
 	json_object_set_new(line, "cause", json_string(s->cause_name));
 	json_object_set_new(line, "wall_ms", json_u64(s->wall_ns / 1000000));
 	json_object_set_new(line, "memory_peak_bytes", json_u64(s->memory_bytes));
+	if (!is_kept)
+		json_object_set_new(line, "not_kept", json_text(why.text));
 	flow_record_add(&e->record, line);
 	r = flow_record_flush(&e->record, err);
 	FAULT_PHASE("flow-task-told");

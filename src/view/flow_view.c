@@ -16,6 +16,7 @@
 
 static void clear(struct flow_progress *p)
 {
+	progress_clear(&p->reading);
 	if (p->on_screen)
 		(void)!write(STDERR_FILENO, "\r\033[K", 4);
 	p->on_screen = false;

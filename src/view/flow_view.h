@@ -2,11 +2,13 @@
 #pragma once
 
 #include "flow/engine.h"
+#include "view/progress.h"
 
 struct flow_progress {
 	bool is_live;  /* on a terminal: a line that changes */
 	bool is_quiet; /* failures only */
 	bool on_screen;
+	struct progress reading;             /* of a runtime's content */
 	const char *home;                    /* borrowed; where the runs of steps are */
 	const struct flow_step *reused_step; /* borrowed; of the tasks counted but not told yet */
 	const struct flow *flow;             /* borrowed */

@@ -11,10 +11,12 @@
 #include "base/path.h"
 #include "spec/id.h"
 #include "view/runs_view.h"
+#include "view/status.h"
 #include "view/table.h"
 
-#define RECORD_MAX (8 << 20)
-#define TAIL_ROOM  4096
+#define RECORD_MAX    (8 << 20)
+#define TAIL_ROOM     4096
+#define N_OWN_COLUMNS 11 /* the others are only there where a service tells of them */
 
 const char *const live_order_names[] = { [LIVE_BY_ID] = "id",
 					 [LIVE_BY_CPU] = "cpu",
@@ -140,7 +142,7 @@ static int compare_runs(const void *a, const void *b, void *data)
 		      json_string_value(json_object_get(y, "id")));
 }
 
-static json_t *sorted(json_t *runs, enum live_order order)
+json_t *live_sort(json_t *runs, enum live_order order)
 {
 	size_t n = json_array_size(runs);
 	CLEANUP_FREE json_t **list = xcalloc(n + 1, sizeof *list);
@@ -169,8 +171,13 @@ int live_json(const struct config *c, enum live_order order, json_t **ret, struc
 		if (fd >= 0)
 			json_array_append_new(runs, one_json(fd, entry->d_name, keeper));
 	}
-	*ret = sorted(runs, order);
+	*ret = live_sort(runs, order);
 	return 0;
+}
+
+bool live_is_waiting(const json_t *run)
+{
+	return str_eq(json_string_value(json_object_get(run, "phase")), "queued");
 }
 
 static void add_size(struct table *t, const json_t *run, const char *key)
@@ -185,8 +192,8 @@ static void add_row(struct table *t, const json_t *run)
 {
 	char elapsed[32] = "", cpus[32] = "", pids[32] = "";
 	if (json_object_get(run, "elapsed_ms")) /* whole seconds: it is for a glance */
-		num_print_duration(number_of(run, "elapsed_ms") / 1000 * NS_PER_SEC, elapsed,
-				   sizeof elapsed);
+		(void)status_elapsed(number_of(run, "elapsed_ms") * NS_PER_MS, elapsed,
+				     sizeof elapsed);
 	if (json_object_get(run, "cpus"))
 		(void)snprintf(cpus, sizeof cpus, "%.2f",
 			       json_number_value(json_object_get(run, "cpus")));
@@ -204,6 +211,8 @@ static void add_row(struct table *t, const json_t *run)
 	table_add(t, json_string_value(json_object_get(run, "runtime")));
 	table_add(t, json_string_value(json_object_get(run, "quest")));
 	table_add(t, json_string_value(json_object_get(run, "name")));
+	if (t->n_columns > N_OWN_COLUMNS)
+		table_add(t, json_string_value(json_object_get(run, "submitter")));
 }
 
 int live_print(const json_t *runs, size_t lines, struct err *err)
@@ -212,36 +221,42 @@ int live_print(const json_t *runs, size_t lines, struct err *err)
 		{ "RUN", TABLE_TEXT },    { "PHASE", TABLE_TEXT },    { "TIME", TABLE_NUMBER },
 		{ "CPUS", TABLE_NUMBER }, { "MEMORY", TABLE_NUMBER }, { "OF", TABLE_NUMBER },
 		{ "PIDS", TABLE_NUMBER }, { "DISK", TABLE_NUMBER },   { "RUNTIME", TABLE_CUT },
-		{ "QUEST", TABLE_CUT },   { "NAME", TABLE_CUT },
+		{ "QUEST", TABLE_CUT },   { "NAME", TABLE_CUT },      { "SUBMITTER", TABLE_CUT },
 	};
-	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
-	size_t i;
+	CLEANUP_TABLE struct table t = { columns, N_OWN_COLUMNS };
+	size_t i, n = 0;
 	json_t *run;
 	json_array_foreach(runs, i, run)
 	{
-		if (lines && i + 1 >= lines)
-			break;
+		if (json_object_get(run, "submitter") && !live_is_waiting(run))
+			t.n_columns = N_OWN_COLUMNS + 1;
+	}
+	json_array_foreach(runs, i, run)
+	{
+		if (live_is_waiting(run) || (lines && n + 1 >= lines))
+			continue;
 		add_row(&t, run);
+		n++;
 	}
 	return table_print(&t, err);
 }
 
 void live_print_total(const struct config *c, const json_t *runs)
 {
-	size_t i;
+	size_t i, n = 0;
 	json_t *run;
 	uint64_t memory = 0, pids = 0;
 	double cpus = 0;
 	char used[32], allowed[32];
 	json_array_foreach(runs, i, run)
 	{
+		n += !live_is_waiting(run);
 		memory += number_of(run, "memory_bytes");
 		pids += number_of(run, "pids");
 		cpus += json_number_value(json_object_get(run, "cpus"));
 	}
-	printf("%zu run%s  memory %s of %s  cpus %.2f of %.2f  processes %llu of %llu\n",
-	       json_array_size(runs), json_array_size(runs) == 1 ? "" : "s",
-	       num_print_size(memory, used, sizeof used),
+	printf("%zu run%s  memory %s of %s  cpus %.2f of %.2f  processes %llu of %llu\n", n,
+	       n == 1 ? "" : "s", num_print_size(memory, used, sizeof used),
 	       num_print_size(c->aggregate.at[LIMIT_MEMORY].value, allowed, sizeof allowed), cpus,
 	       (double)c->aggregate.at[LIMIT_CPUS].value / 1000, (unsigned long long)pids,
 	       (unsigned long long)c->aggregate.at[LIMIT_PIDS].value);

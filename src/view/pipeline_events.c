@@ -96,6 +96,8 @@ static void take_why(struct dossier_task *t, const json_t *o)
 {
 	const char *why = dossier_text(o, "error")[0] ? dossier_text(o, "error")
 						      : dossier_text(o, "why");
+	if (str_eq(dossier_text(o, "event"), "reused")) /* not why it was run at another time */
+		why = "nothing that it depends on changed";
 	if (!why[0])
 		return;
 	free(t->why);

@@ -236,6 +236,9 @@ void report_facts(const struct dossier *d, struct str *s)
 	const json_t *prints = json_object_get(r, "fingerprint");
 	CLEANUP_FREE char *runtime = xasprintf("%s (%s) %s", dossier_text(r, "name"),
 					       dossier_text(r, "kind"), dossier_text(r, "version"));
+	const json_t *x = json_object_get(d->verdict, "executor");
+	CLEANUP_FREE char *executor = xasprintf("%s (%s) %s", dossier_text(x, "name"),
+						dossier_text(x, "kind"), dossier_text(x, "engine"));
 	str_add(s, "<section>\n<h2>What was run</h2>\n<table>\n");
 	add_command(d, s);
 	add_inputs(d, s);
@@ -245,6 +248,7 @@ void report_facts(const struct dossier *d, struct str *s)
 	add_labels(d, s);
 	add_row(s, "runtime", r ? runtime : "");
 	add_row(s, "chosen because", dossier_text(json_object_get(r, "selection"), "why"));
+	add_row(s, "carried out by", x ? executor : "");
 	add_row(s, "fingerprint", dossier_text(prints, "identity"));
 	add_row(s, "started", dossier_began(d));
 	add_row(s, "ended", dossier_ended(d));

@@ -39,15 +39,22 @@ static void copy_keys(json_t *to, const json_t *from, const char *const *keys, s
 	}
 }
 
+void run_json_add(json_t *to, const json_t *analysis, const json_t *verdict)
+{
+	static const char *const of_verdict[] = { "cause",    "exit_status",      "exit_code",
+						  "signal",   "accepted",         "started",
+						  "ended",    "completion_notes", "post_process",
+						  "usage",    "missing_layers",   "input_changed",
+						  "notebook", "executor" };
+	static const char *const of_analysis[] = { "name",     "quest",       "labels",
+						   "runtime",  "command",     "code",
+						   "rerun_of", "db_snapshot", "executor" };
+	copy_keys(to, analysis, of_analysis, sizeof of_analysis / sizeof *of_analysis);
+	copy_keys(to, verdict, of_verdict, sizeof of_verdict / sizeof *of_verdict);
+}
+
 int run_json(const struct config *c, const char *id, json_t **ret, struct err *err)
 {
-	static const char *const of_verdict[] = { "cause",   "exit_status",      "exit_code",
-						  "signal",  "accepted",         "started",
-						  "ended",   "completion_notes", "post_process",
-						  "usage",   "missing_layers",   "input_changed",
-						  "notebook" };
-	static const char *const of_analysis[] = { "name",    "quest", "labels",   "runtime",
-						   "command", "code",  "rerun_of", "db_snapshot" };
 	CLEANUP_FREE char *directory = xasprintf("%s/runs/%s", c->home, id);
 	CLEANUP_JSON json_t *verdict = NULL;
 	CLEANUP_JSON json_t *analysis = NULL;
@@ -62,8 +69,7 @@ int run_json(const struct config *c, const char *id, json_t **ret, struct err *e
 	const char *state = r >= 0 ? "ended" : run_is_alive(c, id, NULL) ? "running" : "lost?";
 	json_t *o = json_pack("{s:s,s:s,s:o}", "id", id, "state", state, "directory",
 			      json_text(directory));
-	copy_keys(o, analysis, of_analysis, sizeof of_analysis / sizeof *of_analysis);
-	copy_keys(o, verdict, of_verdict, sizeof of_verdict / sizeof *of_verdict);
+	run_json_add(o, analysis, verdict);
 	if (!json_object_get(o, "accepted")) { /* it still goes on, or was lost */
 		CLEANUP_JSON json_t *times = run_times_json(fd);
 		json_object_update_missing(o, times);
@@ -118,9 +124,22 @@ static void print_runtime(const json_t *runtime)
 {
 	const json_t *selection = json_object_get(runtime, "selection");
 	CLEANUP_FREE char *why = str_visible(text_of(selection, "why", ""));
-	if (runtime)
+	if (json_is_string(runtime)) /* as it was asked for, before it was looked at */
+		printf("runtime  %s\n", json_string_value(runtime));
+	else if (runtime)
 		printf("runtime  %s (by %s%s%s)\n", text_of(runtime, "name", "?"),
 		       text_of(runtime, "rule", "?"), *why ? ": " : "", why);
+}
+
+/* Where there is a choice. */
+static void print_executor(const json_t *executor)
+{
+	CLEANUP_FREE char *engine = str_visible(text_of(executor, "engine", ""));
+	if (json_is_string(executor)) /* as it was asked for; the verdict tells more */
+		printf("executor %s\n", json_string_value(executor));
+	else if (executor)
+		printf("executor %s (%s%s%s)\n", text_of(executor, "name", "?"),
+		       text_of(executor, "kind", "?"), *engine ? ", " : "", engine);
 }
 
 static void print_database(const json_t *run)
@@ -139,33 +158,50 @@ static void print_database(const json_t *run)
 	       text_of(step, "run", "none"));
 }
 
-int run_print(const struct config *c, const char *id, struct err *err)
+/* What only a service knows. */
+static void print_submission(const json_t *run)
+{
+	const json_t *pending = json_object_get(run, "pending");
+	CLEANUP_FREE char *by = str_visible(text_of(run, "submitter", ""));
+	CLEANUP_FREE char *why = str_visible(text_of(pending, "text", ""));
+	if (*by)
+		printf("by       %s, %s, priority %lld\n", by, text_of(run, "submitted", "?"),
+		       (long long)json_integer_value(json_object_get(run, "priority")));
+	if (*why)
+		printf("waits    %s\n", why);
+}
+
+static void print_end(const json_t *run)
+{
+	const json_t *status = json_object_get(run, "exit_status");
+	CLEANUP_FREE char *notes = str_visible(text_of(run, "completion_notes", ""));
+	printf("cause    %s", text_of(run, "cause", ""));
+	if (json_is_integer(status)) /* what never began has none */
+		printf(" (exit status %lld)", (long long)json_integer_value(status));
+	printf("\nnotes    %s\nstarted  %s\nended    %s\n", *notes ? notes : "-",
+	       text_of(run, "started", "-"), text_of(run, "ended", "-"));
+}
+
+void run_print(const json_t *run)
 {
 	static const char *const files[] = { "analysis.json", "plan.json",    "receipt.json",
 					     "events.jsonl",  "stdout.log",   "stderr.log",
 					     "usage.jsonl",   "verdict.json", "outputs.json",
 					     "outputs",       "partial",      "work" };
-	CLEANUP_JSON json_t *run = NULL;
-	int r = run_json(c, id, &run, err);
-	if (r < 0)
-		return r;
-	const char *directory = text_of(run, "directory", "");
+	const char *directory = text_of(run, "directory", NULL);
 	const char *title = "files";
-	printf("run      %s\nstate    %s\n", id, text_of(run, "state", "?"));
+	printf("run      %s\nstate    %s\n", text_of(run, "id", "?"), text_of(run, "state", "?"));
+	print_submission(run);
 	print_runtime(json_object_get(run, "runtime"));
+	print_executor(json_object_get(run, "executor"));
 	if (json_object_get(run, "cause"))
-		printf("cause    %s (exit status %lld)\nnotes    %s\nstarted  %s\nended    %s\n",
-		       text_of(run, "cause", ""),
-		       (long long)json_integer_value(json_object_get(run, "exit_status")),
-		       text_of(run, "completion_notes", ""), text_of(run, "started", "-"),
-		       text_of(run, "ended", "-"));
+		print_end(run);
 	print_database(run);
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+	for (size_t i = 0; directory && i < sizeof files / sizeof *files; i++) {
 		CLEANUP_FREE char *path = path_join(directory, files[i]);
 		if (access(path, F_OK) < 0)
 			continue;
 		printf("%-8s %s\n", title, path);
 		title = "";
 	}
-	return 0;
 }

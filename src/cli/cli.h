@@ -23,7 +23,8 @@ extern const struct command command_run, command_plan, command_resume, command_w
 	command_list, command_show, command_logs, command_rerun, command_ps, command_top,
 	command_diff, command_doctor, command_verify, command_protect, command_health, command_gc,
 	command_outputs, command_export, command_report, command_audit, command_ledger,
-	command_runtime, command_completion, command_version;
+	command_runtime, command_executor, command_serve, command_token, command_submit,
+	command_wait, command_cancel, command_completion, command_version;
 
 /* The table, for help and completion. */
 extern const struct command *const commands[];
@@ -44,7 +45,7 @@ extern const struct options cli_no_options;
 /* The exit status after a failed cli_parse: 0 when it was --help (then printed). */
 int cli_stop(const struct command *c, int r, const struct err *err);
 
-/* run_args.c: what `run` and `plan` share. */
+/* run_options.c, run_args.c: what `run`, `plan` and `submit` share. */
 struct run_args {
 	struct analysis said; /* by options */
 	bool json;
@@ -55,10 +56,20 @@ struct run_args {
 	struct strv force;
 	uint64_t jobs;
 	bool keep_going;
+	/* Of a submission. */
+	int priority;
+	char *key;              /* owned or NULL */
+	uint64_t not_before_ns; /* since 1970; 0: at once */
+	bool wait;
 };
 void run_args_release(struct run_args *a);
-extern const struct options run_options, resume_options;
-/* pipeline.c: if what is named is a pipeline, runs or plans it and gives the exit status; -1 if it is none. */
+extern const struct options run_options, submit_options, resume_options;
+/* pipeline.c: is what is named a pipeline? */
+bool pipeline_is_named(int argc, char **argv, const struct operands *rest);
+/* Options that only a step can have, and words behind the file: -EINVAL. */
+int pipeline_check_args(const struct run_args *args, int argc, char **argv,
+			const struct operands *rest, struct err *err);
+/* If what is named is a pipeline, runs or plans it and gives the exit status; -1 if it is none. */
 int pipeline_main(struct run_args *args, int argc, char **argv, const struct operands *rest);
 /* Options over the analysis file or script or command. */
 int run_args_analysis(struct run_args *args, int argc, char **argv, const struct operands *rest,

@@ -11,7 +11,7 @@
 #include "base/path.h"
 #include "cli/cli.h"
 #include "health/audit.h"
-#include "health/gc.h"
+#include "run/run.h"
 #include "view/crate.h"
 #include "view/crate_pipeline.h"
 #include "view/export.h"
@@ -114,7 +114,7 @@ static int begin(const struct command *self, int argc, char **argv, struct expor
 		r = err_caller(err, "usage: cupel %s %s", self->name, self->usage);
 	if (r >= 0)
 		r = config_read(&(struct config_where){ 0 }, &ret->config, err);
-	if (r >= 0 && gc_sweep(&ret->config, &report, &ignored) < 0)
+	if (r >= 0 && run_sweep(&ret->config, &report, &ignored) < 0)
 		log_warning("%s", ignored.text);
 	if (r < 0)
 		return r;

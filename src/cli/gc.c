@@ -112,7 +112,7 @@ static int collect(const struct config *c, const struct gc_args *args, struct gc
 				      .partial_age_ns = args->has_age ? args->age_ns
 								      : c->partial_age_ns,
 				      .checkpoint_age_ns = c->checkpoint_age_ns };
-	int r = args->dry_run ? 0 : gc_sweep_all(c, report, err);
+	int r = args->dry_run ? 0 : run_sweep_all(c, report, err);
 	if (r >= 0)
 		r = gc_thorough(&q, found, err);
 	if (r >= 0 && args->dry_run)

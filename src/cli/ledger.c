@@ -96,10 +96,11 @@ static void print_audit(const struct ledger_audit *a, const struct simple_args *
 	json_t *names = json_array();
 	for (size_t i = 0; i < a->names.n; i++)
 		json_array_append_new(names, json_text(a->names.v[i]));
-	CLEANUP_JSON json_t *o = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "runs", json_u64(a->runs),
-					   "missing", json_u64(a->missing), "different",
-					   json_u64(a->different), "extra", json_u64(a->extra),
-					   "unreadable", json_u64(a->unreadable), "first", names);
+	CLEANUP_JSON json_t *o =
+		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "runs", json_u64(a->runs), "missing",
+			  json_u64(a->missing), "different", json_u64(a->different), "extra",
+			  json_u64(a->extra), "unreadable", json_u64(a->unreadable), "totals",
+			  json_u64(a->totals), "first", names);
 	if (args->json) {
 		json_print(o);
 		return;
@@ -107,6 +108,9 @@ static void print_audit(const struct ledger_audit *a, const struct simple_args *
 	printf("%lld runs: %lld not in the ledger, %lld other than there, %lld in the ledger only, %lld could not be read\n",
 	       number_of(o, "runs"), number_of(o, "missing"), number_of(o, "different"),
 	       number_of(o, "extra"), number_of(o, "unreadable"));
+	if (a->totals)
+		printf("%lld sums are not what their runs add up to: cupel ledger rebuild\n",
+		       number_of(o, "totals"));
 	for (size_t i = 0; i < a->names.n; i++) {
 		CLEANUP_FREE char *shown = str_visible(a->names.v[i]);
 		printf("  %s\n", shown);
@@ -130,7 +134,7 @@ static int main_check(const struct command *self, int argc, char **argv)
 	if (r < 0)
 		return cli_fail(&err);
 	print_audit(&a, &args);
-	return a.missing || a.different || a.extra || a.unreadable ? 1 : 0;
+	return a.missing || a.different || a.extra || a.unreadable || a.totals ? 1 : 0;
 }
 
 static int main_migrate(const struct command *self, int argc, char **argv)

@@ -6,11 +6,14 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "cli/records.h"
+#include "cli/remote.h"
 #include "keeper/verdict.h"
 #include "spec/id.h"
 #include "view/pipeline_view.h"
 #include "view/runs_query.h"
 #include "view/runs_view.h"
+
+#define PART 500 /* rows printed at a time */
 
 struct list_args {
 	bool json;
@@ -50,7 +53,7 @@ static int set_from_runs(void *target, const struct option_row *row, const char 
 	return 0;
 }
 
-static const char *const state_names[] = { "running", "ended", "lost?" };
+static const char *const state_names[] = { "queued", "running", "ended", "lost?" };
 
 static int check_word(const char *option, const char *word, const char *const *words, size_t n,
 		      struct err *err)
@@ -85,7 +88,7 @@ static int set_list(void *target, const struct option_row *row, const char *valu
 		char *word = xstrndup(value, n);
 		strv_take(lists[row->number], word);
 		if (row->number == LIST_STATE)
-			r = check_word(row->name, word, state_names, 3, err);
+			r = check_word(row->name, word, state_names, 4, err);
 		else if (row->number == LIST_CAUSE)
 			r = check_word(row->name, word, causes, CAUSE_COUNT_, err);
 		value += n + (value[n] == ',');
@@ -123,7 +126,7 @@ static int set_after(void *target, const struct option_row *row, const char *val
 }
 
 static const struct option_row rows[] = {
-	{ 0, "state", "STATE", "only these: running, ended, lost?", set_list, LIST_STATE },
+	{ 0, "state", "STATE", "only these: queued, running, ended, lost?", set_list, LIST_STATE },
 	{ 0, "cause", "CAUSE", "only those that ended so: ok, oom,deadline", set_list, LIST_CAUSE },
 	{ 'r', "runtime", "NAME", "only those in these runtimes", set_list, LIST_RUNTIME },
 	{ 0, "quest", "QUEST", "only those of this quest; may be repeated", set_list, LIST_QUEST },
@@ -138,41 +141,150 @@ static const struct option_row rows[] = {
 };
 static const struct options list_options = { rows, sizeof rows / sizeof *rows };
 
-static void print_json(const json_t *page, bool is_first)
+/* Where the rows come from: the records, a service, or both. Each source is in the order of the ids. */
+struct listing {
+	const struct list_args *args;
+	struct runs *runs;         /* owned or NULL */
+	struct remote_rows remote; /* none: is_over */
+	json_t *pages[2];          /* owned; what came last: of the records, of the service */
+	size_t at[2];
+	uint64_t n; /* printed */
+	char last[ID_MAX + 1];
+	struct table table;
+};
+
+static void listing_release(struct listing *l)
+{
+	runs_freep(&l->runs);
+	remote_rows_release(&l->remote);
+	json_decref(l->pages[0]);
+	json_decref(l->pages[1]);
+	table_release(&l->table);
+}
+
+/* The next row of a source, without taking it; NULL: there is none. */
+static int peek(struct listing *l, int source, json_t **ret, struct err *err)
+{
+	*ret = NULL;
+	if (l->pages[source] && l->at[source] == json_array_size(l->pages[source])) {
+		json_decref(l->pages[source]);
+		l->pages[source] = NULL;
+		l->at[source] = 0;
+	}
+	if (!l->pages[source] && source == 0 && l->runs) {
+		int r = runs_next(l->runs, &l->pages[0], err);
+		const char *note = runs_note(l->runs);
+		if (note)
+			log_warning("the run directories are read, not the ledger: %s", note);
+		if (r < 0)
+			return r;
+		if (!json_array_size(l->pages[0]) && !runs_left_after(l->runs))
+			runs_freep(&l->runs);
+	} else if (!l->pages[source] && source == 1 && !l->remote.is_over) {
+		int r = remote_rows_next(&l->remote, &l->pages[1], err);
+		if (r < 0)
+			return r;
+	}
+	*ret = json_array_get(l->pages[source], l->at[source]);
+	return 0;
+}
+
+/* The next of both, borrowed. A run that both have is told as its record has it: it has begun since the queue was asked for. */
+static int take(struct listing *l, json_t **ret, struct err *err)
+{
+	json_t *next[2];
+	for (int i = 0; i < 2; i++) {
+		int r = peek(l, i, &next[i], err);
+		if (r < 0)
+			return r;
+	}
+	*ret = next[0] ? next[0] : next[1];
+	if (!next[0] || !next[1]) {
+		l->at[next[0] ? 0 : 1]++;
+		return 0;
+	}
+	int order = strcmp(json_string_value(json_object_get(next[0], "id")),
+			   json_string_value(json_object_get(next[1], "id")));
+	bool is_second = l->args->query.is_reverse ? order < 0 : order > 0;
+	*ret = next[is_second];
+	l->at[is_second]++;
+	if (order == 0)
+		l->at[1]++;
+	return 0;
+}
+
+/* A part at a time, however many there are. */
+static int print_part(struct listing *l, json_t *part, bool is_last, struct err *err)
 {
 	size_t i;
 	json_t *run;
-	json_array_foreach(page, i, run)
+	if (!l->args->json)
+		return json_array_size(part) || (is_last && !l->table.is_begun)
+			       ? runs_print(part, &l->table, err)
+			       : 0;
+	json_array_foreach(part, i, run)
 	{
 		CLEANUP_FREE char *text = json_dumps(run, JSON_COMPACT);
-		printf("%s%s", is_first && i == 0 ? "" : ",", text);
+		printf("%s%s", l->n == json_array_size(part) && i == 0 ? "" : ",", text);
 	}
+	return 0;
 }
 
-/* A page at a time, however many there are. */
-static int print_all(struct runs *runs, bool json, struct err *err)
+static int print_all(struct listing *l, struct err *err)
 {
-	CLEANUP_TABLE struct table t = { 0 };
-	size_t n = 0;
-	bool is_first = true;
-	printf("%s", json ? "[" : "");
-	do {
-		CLEANUP_JSON json_t *page = NULL;
-		int r = runs_next(runs, &page, err);
-		const char *note = runs_note(runs);
-		if (note)
-			log_warning("the run directories are read, not the ledger: %s", note);
-		n = json_array_size(page);
-		if (r >= 0 && json)
-			print_json(page, is_first);
-		else if (r >= 0 && (n || is_first))
-			r = runs_print(page, &t, err);
+	uint64_t limit = l->args->query.limit;
+	printf("%s", l->args->json ? "[" : "");
+	for (bool is_last = false; !is_last;) {
+		CLEANUP_JSON json_t *part = json_array();
+		while (json_array_size(part) < PART && !is_last) {
+			json_t *row = NULL;
+			int r = limit && l->n == limit ? 0 : take(l, &row, err);
+			if (r < 0)
+				return r;
+			is_last = !row;
+			if (!row)
+				break;
+			json_array_append(part, row);
+			(void)snprintf(l->last, sizeof l->last, "%s",
+				       json_string_value(json_object_get(row, "id")));
+			l->n++;
+		}
+		int r = print_part(l, part, is_last, err);
 		if (r < 0)
 			return r;
-		is_first = false;
-	} while (n);
-	printf("%s", json ? "]\n" : "");
+	}
+	printf("%s", l->args->json ? "]\n" : "");
 	return fflush(stdout) < 0 ? err_errno(err, "write") : 0;
+}
+
+/* Did the limit leave some out? */
+static int has_more(struct listing *l, struct err *err)
+{
+	json_t *row = NULL;
+	int r = 0;
+	if (!l->args->query.limit || l->n < l->args->query.limit)
+		return 0;
+	if (l->runs && runs_left_after(l->runs))
+		return 1;
+	for (int i = 0; r >= 0 && !row && i < 2; i++)
+		r = peek(l, i, &row, err);
+	return r < 0 ? r : row != NULL;
+}
+
+static int begin_listing(const struct config *c, const struct remote *remote, struct listing *l,
+			 struct err *err)
+{
+	const struct runs_query *q = &l->args->query;
+	bool only_queued = q->states.n == 1 && str_eq(q->states.v[0], "queued");
+	bool no_queued = (q->states.n && !strv_has(&q->states, "queued")) || q->causes.n;
+	l->remote = (struct remote_rows){ .remote = remote,
+					  .query = q,
+					  .is_queue = remote->is_here,
+					  .is_over = !remote->client ||
+						     (remote->is_here && no_queued) };
+	if (!remote_has_records(remote) || only_queued)
+		return 0;
+	return runs_open(c, q, &l->runs, err);
 }
 
 /* Pipelines have steps where runs have a cause and a runtime. */
@@ -194,25 +306,35 @@ static int print_pipelines(const struct config *c, const struct list_args *args,
 	return r;
 }
 
+static int list_runs(const struct config *c, const struct list_args *args, struct err *err)
+{
+	CLEANUP_REMOTE struct remote remote = { 0 };
+	CLEANUP(listing_release) struct listing l = { .args = args };
+	int r = args->query.source == RUNS_DIRECTORIES ? 0 : remote_open(c, &remote, err);
+	if (r >= 0)
+		r = begin_listing(c, &remote, &l, err);
+	if (r >= 0)
+		r = print_all(&l, err);
+	if (r >= 0 && !args->json)
+		r = has_more(&l, err);
+	if (r > 0)
+		fprintf(stderr, "cupel: there are more: --after %s\n", l.last);
+	return r;
+}
+
 static int main_list(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
 	CLEANUP(args_release) struct list_args args = { 0 };
-	CLEANUP_RUNS struct runs *runs = NULL;
 	struct records_begin begin = { self, argc, argv, 0, &args };
 	struct operands rest;
 	struct err err = { 0 };
 	int r = records_begin(&begin, &c, &rest, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
-	if (args.pipelines)
-		return print_pipelines(&c, &args, &err) < 0 ? cli_fail(&err) : 0;
 	args.query.detail = args.json ? RUNS_ALL : RUNS_GLANCE;
-	if (runs_open(&c, &args.query, &runs, &err) < 0 || print_all(runs, args.json, &err) < 0)
-		return cli_fail(&err);
-	if (runs_left_after(runs) && !args.json)
-		fprintf(stderr, "cupel: there are more: --after %s\n", runs_left_after(runs));
-	return 0;
+	r = args.pipelines ? print_pipelines(&c, &args, &err) : list_runs(&c, &args, &err);
+	return r < 0 ? cli_fail(&err) : 0;
 }
 
 const struct command command_list = {

@@ -8,11 +8,16 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/proc.h"
+#include "cli/await.h"
+#include "cli/follow.h"
 #include "cli/records.h"
-#include "health/gc.h"
+#include "cli/remote.h"
+#include "run/run.h"
+#include "spec/id.h"
 #include "view/runs_view.h"
 
-#define LOOK_MS 1000 /* where the keeper can't be waited for */
+#define LOOK_MS  1000 /* where the keeper can't be waited for */
+#define BEGIN_MS 20   /* between a start and its record */
 
 struct logs_args {
 	bool json;
@@ -114,7 +119,7 @@ static int follow(struct following *f, struct err *err)
 			return r;
 		if (!alive) {
 			struct gc_report report;
-			r = gc_sweep(f->config, &report, err);
+			r = run_sweep(f->config, &report, err);
 			if (r < 0 || !has_ended(f))
 				return r;
 			continue;
@@ -133,10 +138,81 @@ static void print_paths(const struct config *c, const char *id)
 	json_print(paths);
 }
 
+/* As the record has them. */
+static int by_record(const struct config *c, const char *id, const struct logs_args *args,
+		     struct err *err)
+{
+	CLEANUP(following_release)
+	struct following f = { .config = c,
+			       .id = id,
+			       .dir_fd = -1,
+			       .log_fds = { -1, -1 },
+			       .inotify_fd = -1,
+			       .keeper_fd = -1 };
+	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", c->home, id);
+	if (args->json) {
+		print_paths(c, id);
+		return 0;
+	}
+	f.dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	if (f.dir_fd < 0)
+		return err_errno(err, "open %s", path);
+	return args->follow ? follow(&f, err) : pass_on(&f, err);
+}
+
+static bool has_record(const struct config *c, const struct remote *remote, const char *id,
+		       struct err *err)
+{
+	CLEANUP_JSON json_t *run = NULL;
+	return remote_has_records(remote) && run_json(c, id, &run, err) >= 0;
+}
+
+/* One that waits in the queue has nothing to show yet. Where its record will be, it is there a moment after the service has begun with it. */
+static int until_it_begins(const struct config *c, const struct remote *remote, const char *id,
+			   struct err *err)
+{
+	CLEANUP_AWAITING struct awaiting a = { .config = c,
+					       .client = remote->client,
+					       .until_begun = true };
+	struct err unused = { 0 };
+	awaiting_add(&a, id);
+	int r = await_ends(&a, err);
+	while (r >= 0 && remote->is_here && !a.v[0].is_over &&
+	       !has_record(c, remote, id, &unused)) {
+		(void)poll(NULL, 0, BEGIN_MS);
+		r = await_look(&a, &a.v[0], err);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int by_service(const struct config *c, const struct remote *remote, const char *id,
+		      const struct logs_args *args, struct err *err)
+{
+	CLEANUP_JSON json_t *told = NULL;
+	struct err unused = { 0 };
+	int r = remote_show(remote->client, id, &told, err);
+	if (r >= 0 && args->json)
+		return err_caller(
+			err,
+			"there are no files of '%s' here: the service at %s has them, or it has not begun",
+			id, client_where(remote->client));
+	if (r >= 0 && args->follow)
+		r = until_it_begins(c, remote, id, err);
+	if (r < 0)
+		return r;
+	if (has_record(c, remote, id, &unused))
+		return by_record(c, id, args, err);
+	const char *state = json_string_value(json_object_get(told, "state"));
+	if (remote->is_here || (str_eq(state, "queued") && !args->follow))
+		return 0; /* it has not begun, or never did */
+	return args->follow ? follow_stream(remote->client, id, err)
+			    : follow_fetch(remote->client, id, err);
+}
+
 static int main_logs(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
-	CLEANUP_JSON json_t *run = NULL;
+	CLEANUP_REMOTE struct remote remote = { 0 };
 	struct logs_args args = { 0 };
 	struct records_begin begin = { self, argc, argv, 1, &args };
 	struct operands rest;
@@ -144,23 +220,18 @@ static int main_logs(const struct command *self, int argc, char **argv)
 	int r = records_begin(&begin, &c, &rest, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
-	CLEANUP(following_release)
-	struct following f = { .config = &c,
-			       .id = argv[rest.first],
-			       .dir_fd = -1,
-			       .log_fds = { -1, -1 },
-			       .inotify_fd = -1,
-			       .keeper_fd = -1 };
-	r = run_json(&c, f.id, &run, &err); /* says so if there is none */
-	if (r >= 0 && args.json) {
-		print_paths(&c, f.id);
-		return 0;
-	}
-	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", c.home, f.id);
-	if (r >= 0 && (f.dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC)) < 0)
-		r = err_errno(&err, "open %s", path);
+	const char *id = argv[rest.first];
+	r = id_check(id, &err);
 	if (r >= 0)
-		r = args.follow ? follow(&f, &err) : pass_on(&f, &err);
+		r = remote_open(&c, &remote, &err);
+	if (r < 0)
+		return cli_fail(&err);
+	if (has_record(&c, &remote, id, &err))
+		r = by_record(&c, id, &args, &err);
+	else if (remote.client)
+		r = by_service(&c, &remote, id, &args, &err);
+	else
+		r = -ENOENT; /* and has_record said why */
 	return r < 0 ? cli_fail(&err) : 0;
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -12,11 +13,13 @@
 
 /* In the order of use: make runs, look at them, hand them on, what they run in, what keeps all of it sound. */
 const struct command *const commands[] = {
-	&command_run,     &command_plan,   &command_resume, &command_why,        &command_rerun,
-	&command_ps,      &command_top,    &command_list,   &command_show,       &command_logs,
-	&command_outputs, &command_diff,   &command_export, &command_report,     &command_audit,
-	&command_runtime, &command_config, &command_doctor, &command_health,     &command_verify,
-	&command_protect, &command_ledger, &command_gc,     &command_completion, &command_version,
+	&command_run,     &command_plan,   &command_resume, &command_why,     &command_rerun,
+	&command_submit,  &command_wait,   &command_cancel, &command_ps,      &command_top,
+	&command_list,    &command_show,   &command_logs,   &command_outputs, &command_diff,
+	&command_export,  &command_report, &command_audit,  &command_runtime, &command_executor,
+	&command_config,  &command_doctor, &command_health, &command_verify,  &command_protect,
+	&command_ledger,  &command_gc,     &command_serve,  &command_token,   &command_completion,
+	&command_version,
 };
 const size_t n_commands = sizeof commands / sizeof *commands;
 
@@ -124,8 +127,8 @@ static int unknown_command(const char *name)
 	return cli_fail(&err);
 }
 
-/* What a careless caller may have left us: closed standard streams, whose numbers our own files would then get, and an ignored
- * SIGCHLD, with which no child could be waited for. */
+/* What a careless caller may have left us: closed standard streams, whose numbers our own files would then get, an ignored
+ * SIGCHLD, with which no child could be waited for, and a umask that denies us our own files. */
 static void tidy_inheritance(void)
 {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -134,6 +137,7 @@ static void tidy_inheritance(void)
 	if (fd >= 0)
 		(void)close(fd);
 	(void)signal(SIGCHLD, SIG_DFL);
+	(void)umask(umask(077) & 077);
 }
 
 /* What was printed is the answer: a full disk must not look like an empty one. A reader that has enough ends us by SIGPIPE, or does not

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "collect/fetch.h"
 #include "collect/outputs.h"
-#include "health/gc.h"
+#include "run/run.h"
 #include "view/outputs_view.h"
 #include "view/runs_view.h"
 
@@ -131,7 +131,7 @@ static int main_outputs(const struct command *self, int argc, char **argv)
 	if (r < 0)
 		return cli_stop(self, r, &err);
 	/* A run whose keeper died is to be seen as what it is. */
-	if (gc_sweep(&c, &report, &ignored) < 0)
+	if (run_sweep(&c, &report, &ignored) < 0)
 		log_warning("%s", ignored.text);
 	r = run_json(&c, args.id, &run, &err);
 	if (r >= 0 && !str_eq(json_string_value(json_object_get(run, "state")), "ended"))

@@ -1,13 +1,11 @@
 /* cupel run and cupel plan of a file with steps; cupel resume. */
-#include <errno.h>
 #include <stdio.h>
 
 #include "base/json.h"
 #include "cli/cli.h"
 #include "flow/engine.h"
-#include "flow/record.h"
 #include "run/run.h"
-#include "spec/parameters.h"
+#include "spec/spec_json.h"
 #include "view/crate.h"
 #include "view/flow_view.h"
 #include "view/status.h"
@@ -51,23 +49,17 @@ static void lay_over(struct analysis *all, struct analysis *said)
 		pairs_set(&all->labels, said->labels.v[i].key, said->labels.v[i].value);
 }
 
-static void lay_over_steps(struct flow *f, const struct analysis *said, const struct analysis *all)
+/* What flow_lay_over lays over them, for whoever goes on with it. */
+static json_t *options_json(const struct analysis *said)
 {
-	for (size_t t = 0; t < f->n_tasks; t++) {
-		struct analysis *a = &f->tasks[t].analysis;
-		if (said->quest) {
-			free(a->quest);
-			a->quest = xstrdup(all->quest);
-		}
-		for (size_t i = 0; i < said->labels.n; i++)
-			pairs_set(&a->labels, said->labels.v[i].key, said->labels.v[i].value);
-		strv_copy(&a->allow_missing, &said->allow_missing);
-		a->allow_drift |= said->allow_drift;
-		if (said->keep_said) {
-			a->keep = said->keep;
-			a->keep_said = true;
-		}
-	}
+	static const char *const keys[] = { "quest", "labels", "allow_missing", "allow_drift",
+					    "keep" };
+	CLEANUP_JSON json_t *all = analysis_json(said);
+	json_t *made = json_object();
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (json_object_get(all, keys[i]) && (said->keep_said || !str_eq(keys[i], "keep")))
+			json_object_set(made, keys[i], json_object_get(all, keys[i]));
+	return made;
 }
 
 static int check_force(const struct run_args *args, const struct flow *f, struct err *err)
@@ -79,10 +71,15 @@ static int check_force(const struct run_args *args, const struct flow *f, struct
 	return 0;
 }
 
-static int plan_it(const struct run_args *args, const struct flow_request *q, struct err *err)
+static int plan_it(const struct run_args *args, const struct flow_request *asked, struct err *err)
 {
 	struct flow_foresight *all = NULL;
+	struct progress progress = { .shown = status_wanted() && !args->quiet, .about = "runtime" };
+	struct fingerprint_progress tell = { &progress, progress_files };
+	struct flow_request request = *asked, *q = &request;
+	q->reading = &tell;
 	int r = flow_foresee(q, &all, err);
+	progress_clear(&progress);
 	if (r < 0)
 		return r;
 	if (args->json) {
@@ -109,7 +106,11 @@ static int run_it(const struct run_args *args, const struct flow_request *asked,
 	struct flow_viewer viewer = { .data = &progress,
 				      .news = flow_progress_news,
 				      .tally = progress.is_live ? flow_progress_tally : NULL };
+	struct fingerprint_progress tell = { &progress.reading, progress_files };
+	progress.reading = (struct progress){ .shown = progress.is_live && !progress.is_quiet,
+					      .about = "runtime" };
 	q.viewer = &viewer;
+	q.reading = &tell;
 	int r = flow_run(&q, &end, err);
 	if (r >= 0) {
 		flow_print_end(&progress, q.config, &end);
@@ -121,22 +122,18 @@ static int run_it(const struct run_args *args, const struct flow_request *asked,
 	return r;
 }
 
-static int with_flow(struct run_args *args, struct flow *f, const char *resume, int *ret_status,
-		     struct err *err)
+static int with_flow(const struct run_args *args, struct config *config, struct flow *f,
+		     const char *resume, int *ret_status, struct err *err)
 {
-	CLEANUP_CONFIG struct config config = { 0 };
-	int r = config_read(&(struct config_where){ 0 }, &config, err);
 	/* What a step reads it says: a project's data would be an input of every step, and in every key. */
-	free(config.project_data);
-	free(config.project_docs);
-	config.project_data = config.project_docs = NULL;
+	cleanup_free(&config->project_data);
+	cleanup_free(&config->project_docs);
+	int r = check_force(args, f, err);
 	if (r >= 0)
-		r = check_force(args, f, err);
-	if (r >= 0)
-		r = flow_check(&config, f, err);
+		r = flow_check(config, f, err);
 	if (r < 0)
 		return r;
-	struct flow_request q = { .config = &config,
+	struct flow_request q = { .config = config,
 				  .flow = f,
 				  .resume = resume,
 				  .force = &args->force,
@@ -146,57 +143,49 @@ static int with_flow(struct run_args *args, struct flow *f, const char *resume, 
 	return args->is_plan ? plan_it(args, &q, err) : run_it(args, &q, ret_status, err);
 }
 
+bool pipeline_is_named(int argc, char **argv, const struct operands *rest)
+{
+	const char *path = rest->first < argc && !rest->after_dashes ? argv[rest->first] : "";
+	return (str_ends(path, ".yaml") || str_ends(path, ".yml")) && flow_is(path);
+}
+
+int pipeline_check_args(const struct run_args *args, int argc, char **argv,
+			const struct operands *rest, struct err *err)
+{
+	int r = check_said(args, err);
+	if (r >= 0 && rest->first + 1 < argc)
+		r = err_caller(err, "'%.60s' after the pipeline's file: options stand before it",
+			       argv[rest->first + 1]);
+	return r;
+}
+
 int pipeline_main(struct run_args *args, int argc, char **argv, const struct operands *rest)
 {
+	CLEANUP_CONFIG struct config config = { 0 };
 	CLEANUP_FLOW struct flow f = { 0 };
 	struct err err = { 0 };
 	int status = 125;
-	const char *path = rest->first < argc && !rest->after_dashes ? argv[rest->first] : "";
-	if ((!str_ends(path, ".yaml") && !str_ends(path, ".yml")) || !flow_is(path))
+	if (!pipeline_is_named(argc, argv, rest))
 		return -1;
-	int r = check_said(args, &err);
-	if (r >= 0 && rest->first + 1 < argc)
-		r = err_caller(&err, "'%.60s' after the pipeline's file: options stand before it",
-			       argv[rest->first + 1]);
+	const char *path = argv[rest->first];
+	int r = pipeline_check_args(args, argc, argv, rest, &err);
 	if (r >= 0)
-		r = flow_read(path, args->said.parameters, &f, &err);
+		r = config_read(&(struct config_where){ 0 }, &config, &err);
+	if (r >= 0)
+		r = flow_read(&config, path, args->said.parameters, &f, &err);
 	if (r >= 0) {
-		struct analysis said = args->said;
+		f.options = options_json(&args->said);
+		flow_lay_over(&f, &args->said);
 		lay_over(&f.defaults, &args->said);
-		lay_over_steps(&f, &said, &f.defaults);
-		r = with_flow(args, &f, NULL, &status, &err);
+		r = with_flow(args, &config, &f, NULL, &status, &err);
 	}
 	return r < 0 ? cli_fail(&err) : status;
-}
-
-static int read_again(const char *id, struct flow *ret, struct err *err)
-{
-	CLEANUP_CONFIG struct config config = { 0 };
-	CLEANUP_JSON json_t *asked = NULL;
-	int r = config_read(&(struct config_where){ 0 }, &config, err);
-	if (r >= 0)
-		r = flow_record_read(&config, id, "pipeline.json", &asked, err);
-	if (r < 0)
-		return r;
-	const char *file = json_string_value(json_object_get(asked, "file"));
-	const char *sha256 = json_string_value(json_object_get(asked, "file_sha256"));
-	const json_t *said = json_object_get(asked, "said");
-	CLEANUP_FREE char *parameters = json_object_size(said) ? parameters_text(said) : NULL;
-	if (!file || !sha256)
-		return err_set(err, ERR_HOST, EINVAL, "the record of the pipeline '%s' is damaged",
-			       id);
-	r = flow_read(file, parameters, ret, err);
-	if (r >= 0 && !str_eq(ret->sha256, sha256))
-		return err_set(
-			err, ERR_CALLER, ESTALE,
-			"%s was changed since '%s' began; `cupel run %s` runs it as it is now, and reuses what still holds",
-			file, id, file);
-	return r;
 }
 
 static int main_resume(const struct command *self, int argc, char **argv)
 {
 	CLEANUP(run_args_release) struct run_args args = { 0 };
+	CLEANUP_CONFIG struct config config = { 0 };
 	CLEANUP_FLOW struct flow f = { 0 };
 	struct operands rest;
 	struct err err = { 0 };
@@ -206,9 +195,11 @@ static int main_resume(const struct command *self, int argc, char **argv)
 		r = err_caller(&err, "usage: cupel %s %s", self->name, self->usage);
 	if (r < 0)
 		return cli_stop(self, r, &err);
-	r = read_again(argv[rest.first], &f, &err);
+	r = config_read(&(struct config_where){ 0 }, &config, &err);
+	if (r >= 0) /* with the rights of whom it was begun for, whoever goes on with it */
+		r = flow_read_again(&config, argv[rest.first], &f, &err);
 	if (r >= 0)
-		r = with_flow(&args, &f, argv[rest.first], &status, &err);
+		r = with_flow(&args, &config, &f, argv[rest.first], &status, &err);
 	return r < 0 ? cli_fail(&err) : status;
 }
 

@@ -39,6 +39,7 @@ static int run_it(struct run_args *args, struct analysis *analysis, int *ret_sta
 {
 	CLEANUP_CONFIG struct config config = { 0 };
 	CLEANUP_RESOLVED struct resolved resolved = { 0 };
+	CLEANUP(run_reap) pid_t keeper = 0;
 	struct stages stages = { 0 };
 	uint64_t began_ns = clock_monotonic_ns();
 	int r = config_read(&(struct config_where){ 0 }, &config, err);
@@ -55,7 +56,8 @@ static int run_it(struct run_args *args, struct analysis *analysis, int *ret_sta
 				       .analysis = analysis,
 				       .resolved = &resolved,
 				       .viewer = &viewer,
-				       .ret_stages = &stages };
+				       .ret_stages = &stages,
+				       .ret_keeper = &keeper };
 	uint64_t resolved_ns = clock_monotonic_ns();
 	r = run_local(&request, ret_status, err);
 	if (r >= 0 && args->timings)

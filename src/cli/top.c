@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "cli/records.h"
+#include "cli/remote.h"
 #include "view/live.h"
 
 struct top_args {
@@ -154,32 +155,73 @@ static size_t screen_lines(void)
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 3 ? size.ws_row : 24;
 }
 
-static int look(const struct config *c, const struct screen *s, const struct top_args *args,
-		struct err *err)
+struct looking {
+	const struct config *config;
+	struct remote *remote;
+	const struct screen *screen;
+	const struct top_args *args;
+};
+
+/* A service that goes away meanwhile may come back: until then the records are all there is. */
+static int collect(const struct looking *l, size_t lines, json_t **ret, struct err *err)
 {
 	CLEANUP_JSON json_t *runs = NULL;
-	int r = live_json(c, args->order, &runs, err);
+	int r = remote_has_records(l->remote) ? live_json(l->config, LIVE_BY_ID, &runs, err) : 0;
+	runs = runs ? runs : json_array();
+	if (r >= 0 && l->remote->client)
+		r = remote_live(l->remote, runs, lines, err);
+	if (r == -EHOSTDOWN && l->remote->is_here)
+		r = 0;
+	if (r >= 0)
+		*ret = live_sort(runs, l->args->order);
+	return r;
+}
+
+/* Those that wait have the lines that are left, and at least a quarter. */
+static int print_tables(const json_t *runs, size_t lines, struct err *err)
+{
+	size_t i, live = 1, waiting = 0;
+	json_t *run;
+	json_array_foreach(runs, i, run)
+	{
+		live += !live_is_waiting(run);
+		waiting += live_is_waiting(run);
+	}
+	size_t for_waiting = !lines || !waiting         ? 0
+			     : lines > live + lines / 4 ? lines - live
+							: lines / 4;
+	int r = live_print(runs, lines ? lines - for_waiting : 0, err);
+	return r < 0 ? r : waiting_print(runs, for_waiting, err);
+}
+
+static int look(const struct looking *l, struct err *err)
+{
+	CLEANUP_JSON json_t *runs = NULL;
+	bool is_taken = l->screen->is_taken;
+	size_t lines = is_taken ? screen_lines() - 2 : 0;
+	int r = collect(l, lines, &runs, err);
 	if (r < 0)
 		return r;
-	if (s->is_taken)
+	if (is_taken)
 		printf("\033[H\033[J");
-	if (args->json) {
+	if (l->args->json) {
 		json_print(runs);
 	} else {
-		live_print_total(c, runs);
-		r = live_print(runs, s->is_taken ? screen_lines() - 2 : 0, err);
+		live_print_total(l->config, runs);
+		r = print_tables(runs, lines, err);
 	}
 	if (r < 0)
 		return r;
-	if (s->is_taken)
+	if (is_taken)
 		printf("sorted by %s; c cpu, m memory, t time, i id, q quit",
-		       live_order_names[args->order]);
+		       live_order_names[l->args->order]);
 	return fflush(stdout) < 0 ? err_errno(err, "write") : 0;
 }
 
 static int main_top(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
+	CLEANUP_REMOTE struct remote remote = { 0 };
 	CLEANUP(screen_release) struct screen s = { .signal_fd = -1, .timer_fd = -1 };
 	struct top_args args = { .interval_ns = NS_PER_SEC, .order = LIVE_BY_CPU };
 	struct records_begin begin = { self, argc, argv, 0, &args };
@@ -190,11 +232,14 @@ static int main_top(const struct command *self, int argc, char **argv)
 		return cli_stop(self, r, &err);
 	bool is_terminal = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) && !args.json;
 	args.count = args.count || is_terminal ? args.count : 1;
-	r = begin_waiting(&s, &args, &err);
+	const struct looking looking = { &c, &remote, &s, &args };
+	r = remote_open(&c, &remote, &err);
+	if (r >= 0)
+		r = begin_waiting(&s, &args, &err);
 	if (r >= 0 && is_terminal)
 		take_screen(&s);
 	for (uint64_t i = 1; r >= 0; i++) {
-		r = look(&c, &s, &args, &err);
+		r = look(&looking, &err);
 		if (r < 0 || i == args.count || !wait_for_next(&s, &args))
 			break;
 	}

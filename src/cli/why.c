@@ -47,7 +47,9 @@ static bool show_line(void *data, json_t *line)
 	const char *run = json_string_value(json_object_get(line, "run"));
 	const char *why = json_string_value(json_object_get(line, "why"));
 	const char *shard = json_string_value(json_object_get(line, "shard"));
-	bool told = str_eq(event, "reused") || str_eq(event, "started") || str_eq(event, "skipped");
+	const char *error = json_string_value(json_object_get(line, "error"));
+	bool told = error || str_eq(event, "reused") || str_eq(event, "started") ||
+		    str_eq(event, "skipped");
 	if (!told || !is_asked(s, line))
 		return true;
 	s->found++;
@@ -59,7 +61,7 @@ static bool show_line(void *data, json_t *line)
 					    json_string_value(json_object_get(line, "step")),
 					    shard ? "[" : "", shard ? shard : "", shard ? "]" : "");
 	CLEANUP_FREE char *label = str_visible(name);
-	CLEANUP_FREE char *words = str_visible(why ? why : "");
+	CLEANUP_FREE char *words = str_visible(error ? error : why ? why : "");
 	if (str_eq(event, "reused"))
 		printf("%s: reused from %s: nothing that it depends on changed\n", label,
 		       run ? run : "?");

@@ -1,0 +1,145 @@
+/* Identities. */
+#include "serve/auth.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "serve/token.h"
+
+#define NAMES_MAX 256
+
+struct known {
+	uid_t uid;
+	struct identity who;
+};
+
+struct auth {
+	const struct config *config; /* borrowed */
+	struct known names[NAMES_MAX];
+	size_t n_names, at; /* the next to be forgotten */
+	struct tokens tokens;
+	struct stat seen; /* of the file that they are from */
+};
+
+struct auth *auth_new(const struct config *config)
+{
+	struct auth *a = xcalloc(1, sizeof *a);
+	a->config = config;
+	return a;
+}
+
+void auth_free(struct auth *a)
+{
+	if (!a)
+		return;
+	tokens_release(&a->tokens);
+	free(a);
+}
+
+static void name_of(uid_t uid, char ret[IDENTITY_NAME_MAX + 1])
+{
+	char buffer[4096];
+	struct passwd entry = { 0 }, *found = NULL;
+	if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found &&
+	    strlen(found->pw_name) <= IDENTITY_NAME_MAX &&
+	    str_is_utf8(found->pw_name, strlen(found->pw_name)))
+		(void)snprintf(ret, IDENTITY_NAME_MAX + 1, "%s", found->pw_name);
+	else
+		(void)snprintf(ret, IDENTITY_NAME_MAX + 1, "uid:%u", uid);
+}
+
+int auth_peer(struct auth *a, int fd, struct identity *ret, struct err *err)
+{
+	struct ucred peer = { 0 };
+	socklen_t length = sizeof peer;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
+		return err_errno(err, "ask who is at the other end");
+	for (size_t i = 0; i < a->n_names; i++)
+		if (a->names[i].uid == peer.uid) {
+			*ret = a->names[i].who;
+			ret->gid = peer.gid;
+			return 0;
+		}
+	struct known *k = &a->names[a->at];
+	a->at = (a->at + 1) % NAMES_MAX;
+	if (a->n_names < NAMES_MAX)
+		a->n_names++;
+	*k = (struct known){ .uid = peer.uid };
+	k->who = (struct identity){ .uid = peer.uid,
+				    .gid = peer.gid,
+				    .scopes = SCOPE_READ | SCOPE_SUBMIT };
+	name_of(peer.uid, k->who.name);
+	if (peer.uid == 0 || peer.uid == geteuid())
+		k->who.scopes |= SCOPE_ADMIN;
+	*ret = k->who;
+	return 0;
+}
+
+/* Read again when somebody changed the file. What can't be read lets nobody in. */
+static void refresh(struct auth *a)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/" TOKENS_FILE, a->config->home);
+	struct stat st = { 0 };
+	if (stat(path, &st) < 0) {
+		tokens_release(&a->tokens);
+		a->seen = (struct stat){ 0 };
+		return;
+	}
+	if (st.st_ino == a->seen.st_ino && st.st_size == a->seen.st_size &&
+	    st.st_mtim.tv_sec == a->seen.st_mtim.tv_sec &&
+	    st.st_mtim.tv_nsec == a->seen.st_mtim.tv_nsec)
+		return;
+	tokens_release(&a->tokens);
+	if (tokens_read(a->config->home, &a->tokens, NULL) >= 0)
+		a->seen = st;
+}
+
+int auth_token(struct auth *a, const char *authorization, struct identity *ret, struct err *err)
+{
+	static const char scheme[] = "Bearer ";
+	if (!authorization || strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
+		return err_set(err, ERR_CALLER, EACCES,
+			       "a token is needed: Authorization: Bearer cupel_...");
+	refresh(a);
+	const struct token *t =
+		tokens_find(&a->tokens, authorization + sizeof scheme - 1, clock_real_ns());
+	if (!t)
+		return err_set(err, ERR_CALLER, EACCES,
+			       "the token is not known, was revoked or has expired");
+	*ret = (struct identity){ .uid = t->uid, .gid = t->gid, .scopes = t->scopes };
+	(void)snprintf(ret->name, sizeof ret->name, "token:%s", t->name);
+	return 0;
+}
+
+bool auth_host_ok(const char *host)
+{
+	char name[64];
+	struct in6_addr six;
+	struct in_addr four;
+	if (!host || strlen(host) >= sizeof name)
+		return false;
+	const char *begin = host[0] == '[' ? host + 1 : host;
+	size_t n = host[0] == '[' ? strcspn(begin, "]") : strcspn(begin, ":");
+	memcpy(name, begin, n);
+	name[n] = 0;
+	if (host[0] == '[')
+		return inet_pton(AF_INET6, name, &six) == 1;
+	return strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &four) == 1;
+}
+
+bool auth_origin_ok(const char *origin, const char *fetch_site, const char *host)
+{
+	if (fetch_site && !str_eq(fetch_site, "same-origin") && !str_eq(fetch_site, "none"))
+		return false;
+	if (!origin)
+		return true;
+	const char *slashes = strstr(origin, "://");
+	return slashes && host && str_eq(slashes + 3, host);
+}

@@ -1,0 +1,13 @@
+/* Work by quest, and governance, as the API tells of them. In a thread of the desk. `live`: service_rows(). */
+#pragma once
+
+#include "base/err.h"
+#include "base/json.h"
+#include "serve/service.h"
+#include "spec/config.h"
+
+int govern_quests(const struct config *c, const json_t *live, json_t **ret, struct err *err);
+int govern_senate(const struct config *c, const struct service_use *use, json_t **ret,
+		  struct err *err);
+/* What is known of each runtime that was ever checked: {"name","health","reason","checked","drift"}. */
+json_t *govern_runtimes(const struct config *c);

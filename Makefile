@@ -7,11 +7,11 @@
 #   make vm         the tests again in virtual machines; KERNELS="6.1 6.12 5.10" for other kernels than Debian's own
 #   make fresh      the README's two commands in a fresh minimal Debian 12
 #   make bench      how fast a box starts, beside others, and what a running analysis pays: docs/BENCHMARK.md
-#   make soak       2,000 runs of every kind, 20 at once, and what the host notices of two at their limits
+#   make soak       2,000 runs of every kind, 20 at once, what the host notices of two at their limits, 10,000 runs by a service
 #   make asan       the tests with a build by clang, AddressSanitizer and UBSan
 #   make fuzz       the parsers against made-up input, FUZZ_SECONDS=60 each; FUZZ="analysis ids" for some
 #   make format     let clang-format write the sources
-#   make lint       layout, size, format, cppcheck, clang-tidy
+#   make lint       layout, size, format, cppcheck, mypy, clang-tidy
 #   make clean
 
 BUILD  ?= build
@@ -82,6 +82,7 @@ bench:
 	@ninja -C $(BUILD) --quiet bench/take_outputs
 	@CUPEL_BUILD=$(abspath $(BUILD)) bench/outputs
 	@CUPEL=$(abspath $(BUILD))/cupel bench/pipelines --build $(BUILD)
+	@CUPEL=$(abspath $(BUILD))/cupel bench/service --build $(BUILD)
 	@bench/report --build $(BUILD)
 
 soak:
@@ -89,6 +90,7 @@ soak:
 	@$(MAKE) --no-print-directory all
 	@CUPEL=$(abspath $(BUILD))/cupel tests/load/soak $(SOAK)
 	@CUPEL=$(abspath $(BUILD))/cupel tests/load/undisturbed
+	@CUPEL=$(abspath $(BUILD))/cupel CUPEL_BUILD=$(abspath $(BUILD)) tests/load/service
 
 # Another compiler has other warnings, here they are errors. load is left out for its time, the rest need no such build.
 asan:

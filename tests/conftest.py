@@ -14,6 +14,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
 import cupel as lib  # noqa: E402  pylint: disable=wrong-import-position
 
 
+# Whoever starts the tests in the background has these ignored; what they start would inherit that, and honour it.
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _usual)
+
 # None takes a tenth of it, but for those that are marked with a limit of their own.
 TEST_LIMIT_S = 300 if lib.SLOW == 1 else 900
 
@@ -83,6 +88,7 @@ def cupel(callers, who):
     caller.configure()
     yield caller
     shutil.rmtree(caller.base / "runtimes.d", ignore_errors=True)
+    shutil.rmtree(caller.dir / "data", ignore_errors=True)  # a project's: every later test would be shown it
     for entry in (caller.dir / ".config/cupel/runtimes.d").glob("*"):
         entry.unlink()
     assert lib.wait_until(lambda: not caller.groups()), caller.groups()

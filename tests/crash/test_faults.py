@@ -101,6 +101,16 @@ def test_a_log_that_is_not_whole_is_said_to_be_so(faulty, kind):
     assert "log could not be written to the end: Input/output error" in verdict["completion_notes"]
 
 
+def test_a_sample_that_was_cut_in_the_middle_is_none(faulty):
+    """Who reads usage.jsonl line by line need not know of crashes."""
+    fault = {"CUPEL_FAULT": "fail:write@/usage.jsonl:2:KILL"}
+    result = faulty.caller.run("--", "sleep", "60", env=fault)
+    verdict = faulty.check(result.run_dir.name, result.status, result.stderr)
+    assert verdict["cause"] == "lost"
+    samples = (result.run_dir / "usage.jsonl").read_bytes()
+    assert samples.count(b"\n") == 1 and samples.endswith(b"\n"), samples
+
+
 def test_control_a_fault_that_never_comes(faulty):
     """Beyond the last operation nothing is touched."""
     operations = faulty.trace().operations

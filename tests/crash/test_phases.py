@@ -12,7 +12,7 @@ import faults
 from crashes import children, kill
 from faults import Failures
 
-OTHERS = ("ledger-", "snapshot-", "after-", "checkpoint-", "flow-")
+OTHERS = ("ledger-", "snapshot-", "after-", "checkpoint-", "flow-", "oci-", "attend-", "array-")
 STRIDE = 1 if lib.SLOW == 1 else 7
 # A run whose template was never made: each of these has a size of its own.
 _sizes = itertools.count(17)
@@ -29,7 +29,7 @@ def disk_for(phase):
 def own(phases):
     """Without those of the process that delivers to the ledger, which the run is followed by, and
     of what a plain run does not ask for: they have tests of their own (test_ledger_faults.py,
-    test_post_faults.py, test_checkpoint_faults.py, test_flow_faults.py)."""
+    test_post_faults.py, test_checkpoint_faults.py, test_flow_faults.py, test_oci_faults.py, test_attend_faults.py)."""
     return [phase for phase in phases if not phase.startswith(OTHERS)]
 
 

@@ -52,6 +52,7 @@ def results(tmp_path_factory):
         "forks",
     )
     call("bench/pipelines", "--quick", "--build", lib.BUILD, "--out", to / "bench-pipelines.json")
+    call("bench/service", "--quick", "--build", lib.BUILD, "--out", to / "bench-service.json")
     call("bench/report", "--build", to, "--to", to)
     return to
 
@@ -112,6 +113,18 @@ def test_pipelines_are_run_reused_and_gone_on_with(results):
     assert killed["run_again"] == 0 and killed["run_after"] > 0
     page = (results / "BENCHMARK.md").read_text(encoding="utf-8")
     assert f"| after a kill | {told['rows'][-1]['steps']} |" in page
+
+
+def test_the_service_takes_runs_and_tells(results):
+    told = json.loads((results / "bench-service.json").read_text(encoding="utf-8"))
+    assert set(told["versions"]) | set(told["left_out"]) == {"cupel", "Slurm"}
+    for part in ("single", "command"):
+        assert all(0 < row["min_ms"] <= row["median_ms"] <= row["p95_ms"] for row in told[part].values())
+    assert ("sbatch" in told["command"]) == ("Slurm" in told["versions"]) == ("slurm" in told["many"])
+    assert told["many"]["cupel"] > 0 and all(rate > 0 for rate in told["submissions"].values())
+    assert all(row["rows"] > 0 and row["median_ms"] > 0 for row in told["pages"]["rows"])
+    page = (results / "BENCHMARK.md").read_text(encoding="utf-8")
+    assert "| cupel submit --wait |" in page and "| newest page | 50 |" in page
 
 
 def test_the_page_says_nothing_of_where_it_was_made(results):

@@ -17,7 +17,7 @@ PAGES = sorted(path.name.removesuffix(".scd") for path in (DOCS / "man").glob("*
 PAGE_OF = {"doctor": "cupel-doctor.1", "ledger": "cupel-ledger.1", "run": "cupel-run.1", "plan": "cupel-plan.1", "config": "cupel-config.1",
            "list": "cupel-list.1", "show": "cupel-show.1", "logs": "cupel-logs.1",
            "ps": "cupel-ps.1", "top": "cupel-top.1", "diff": "cupel-diff.1", "rerun": "cupel-rerun.1", "resume": "cupel-resume.1", "why": "cupel-why.1",
-           "gc": "cupel-gc.1", "outputs": "cupel-outputs.1", "export": "cupel-export.1", "report": "cupel-export.1", "audit": "cupel-audit.1", "verify": "cupel-verify.1", "protect": "cupel-protect.1", "health": "cupel-health.1", "runtime": "cupel-runtime.1", "completion": "cupel.1", "version": "cupel.1"}
+           "gc": "cupel-gc.1", "outputs": "cupel-outputs.1", "export": "cupel-export.1", "report": "cupel-export.1", "audit": "cupel-audit.1", "verify": "cupel-verify.1", "protect": "cupel-protect.1", "health": "cupel-health.1", "runtime": "cupel-runtime.1", "executor": "cupel-executor.1", "serve": "cupel-serve.1", "token": "cupel-token.1", "submit": "cupel-submit.1", "wait": "cupel-wait.1", "cancel": "cupel-cancel.1", "completion": "cupel.1", "version": "cupel.1"}
 
 
 def page(name):
@@ -60,7 +60,7 @@ def test_every_command_has_a_page():
 
 
 @pytest.mark.parametrize("command", ["run", "config", "list", "show", "logs", "ps", "top",
-                                     "diff", "doctor", "rerun", "resume", "why", "gc", "export", "outputs", "verify", "health"])
+                                     "diff", "doctor", "rerun", "resume", "why", "gc", "export", "outputs", "verify", "health", "wait", "cancel"])
 def test_every_option_is_in_its_page_and_no_other(command):
     assert options(command) == documented(PAGE_OF[command])
 
@@ -79,6 +79,48 @@ def test_every_option_of_runtime_is_in_its_page_and_no_other():
         assert options_told == documented(name), name
 
 
+def test_every_option_of_executor_is_in_its_page_and_no_other():
+    words = re.findall(r"^  (\w+) ", call("executor", "--help").stdout, re.MULTILINE)
+    assert words == ["list", "check", "conformance"]
+    told = "".join(call("executor", word, "--help").stdout.split("options:")[1].replace(",", " ") for word in words)
+    assert all(f"*cupel executor {word}*" in page("cupel-executor.1") for word in words)
+    assert set(re.findall(r"(?<!\S)(--?[a-z][a-z-]*)", told)) == documented("cupel-executor.1")
+
+
+def test_every_case_of_conformance_is_in_its_page():
+    answer = call("executor", "conformance", "--only", "zzzzzzzz", "local")
+    cases = answer.stderr.strip().split("they are: ")[1].split(", ")
+    assert len(cases) >= 25
+    for case in cases:
+        assert f"_{case}_" in page("cupel-executor.1").split("# CASES")[1], case
+
+
+def test_every_question_and_word_of_the_protocol_is_in_its_page():
+    """Of cupel-executor(7): what the program asks, and what it understands."""
+    source = (ROOT / "src/executor/program.c").read_text(encoding="utf-8")
+    words = (ROOT / "src/executor/executor.c").read_text(encoding="utf-8")
+    text = page("cupel-executor.7")
+    asked = set(re.findall(r'ask(?:_handle)?\(x, "(\w+)"', source))
+    assert {"probe", "submit", "find", "poll", "logs", "signal", "cancel", "collect", "reap"} == asked
+    for op in asked:
+        assert re.search(rf"^\*{op}\*$", text, re.MULTILINE), op
+    for key in re.findall(r'(?:json_object_get|count_of|word_of)\(\w+, "(\w+)"', source):
+        assert re.search(rf'"{key}"|_{key}_', text), key
+    for word in re.findall(r'= "([a-z-]+)"', words.split("job_why_names[]")[0] + words.split("job_why_names[]")[1].split("};")[0]):
+        assert word in ("unknown", "none") or re.search(rf"\*{word}\*", text), word
+
+
+def test_every_key_of_an_executor_is_in_the_page(tmp_path):
+    text = page("cupel.yaml.5").split("*executors*:")[1].split("*post_processes*:")[0]
+    for kind in ("oci", "engine", "slurm", "program"):
+        (tmp_path / "c.yaml").write_text(f"executors: {{a: {{kind: {kind}, zzzzzzzz: 1}}}}\n", encoding="utf-8")
+        told = call("config", CUPEL_CONFIG=str(tmp_path / "c.yaml")).stderr
+        keys = told.strip().split("it has: ")[1].split(", ")
+        assert len(keys) >= 4
+        for key in keys:
+            assert f"*{key}*" in text.split(f"_{kind}_:")[1].split("\n\n")[0] or key in ("kind", "allow_missing", "patience") and f"*{key}*:" in text, key
+
+
 def test_every_option_of_report_and_audit_is_in_its_page():
     assert options("report") < documented("cupel-export.1")
     told = call("audit", "verify", "--help").stdout.split("options:")[1].replace(",", " ")
@@ -94,6 +136,13 @@ def test_every_option_of_protect_is_in_its_page():
 def test_plan_has_the_options_of_run():
     assert options("plan") == options("run")
     assert "Those of *cupel-run*(1)" in page("cupel-plan.1")
+
+
+def test_submit_has_the_options_of_run_and_its_own():
+    own = {"--priority", "--key", "--not-before", "--wait"}
+    assert options("submit") == options("run") - {"--timings"} | own
+    assert documented("cupel-submit.1") >= own and documented("cupel-submit.1") <= options("submit")
+    assert "Those of *cupel-run*(1) but *--timings*" in page("cupel-submit.1")
 
 
 def test_short_options_stand_beside_their_long_ones():
@@ -237,7 +286,7 @@ def test_readme_shows_what_really_happens(callers):
 
 
 @pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md",
-                                  *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
+                                  *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("executors/*.md"))], ids=lambda path: path.name)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
         if "://" not in target:

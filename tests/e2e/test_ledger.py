@@ -179,6 +179,71 @@ def test_check_finds_and_rebuild_mends(kept):
     assert kept.command("ledger", "rebuild")[1]["entered"] == 0, "a second time there is nothing to do"
 
 
+MADE = (
+    "SELECT {of}, r.cause, count(*), coalesce(sum(r.wall_usec), 0), coalesce(sum(r.cpu_usec), 0), min(r.accepted), max(r.accepted), "
+    "max(coalesce(r.memory_peak_bytes, 0)) FROM runs r LEFT JOIN submission_runs m ON m.home = r.home AND m.run = r.id "
+    "LEFT JOIN submissions s ON s.home = m.home AND s.id = m.submission GROUP BY {of}, r.cause"
+)
+
+
+def assert_totals_are_sums(db):
+    """What is kept, against what the table of runs adds up to here. Returns how many sums there are."""
+    n = 0
+    for kind, of in (("quest", "r.quest"), ("runtime", "r.runtime"), ("submitter", "coalesce(r.submitter, s.submitter)")):
+        made = sorted([row[0] or "", *row[1:]] for row in db.query(MADE.format(of=of)))
+        kept = db.query("SELECT subject, cause, runs, wall_usec, cpu_usec, first, last, memory_peak_bytes FROM run_totals "
+                        f"WHERE kind = '{kind}' AND runs <> 0 AND is_stale = 0")
+        columns = 5 if kind == "submitter" else 8
+        assert sorted(row[:columns] for row in kept) == [row[:columns] for row in made], kind
+        n += len(kept)
+    for kind, hours, _ in db.query("SELECT k.kind, k.hours, r.hours FROM (SELECT kind, sum(memory_gib_hours) AS hours FROM run_totals GROUP BY "
+                                   "kind) k, (SELECT sum(memory_peak_bytes / 1073741824.0 * wall_usec / 3600000000.0) AS hours FROM runs) r "
+                                   "WHERE abs(k.hours - r.hours) > 0.000001 * r.hours"):
+        raise AssertionError(f"memory of {kind}: {hours}")
+    return n
+
+
+def test_totals_are_the_sums_of_runs(kept):
+    """After a mixed load at once, a gc, a run that took another's id, one that was removed, and a rebuild."""
+    loads = [("--quest", "a", "--", "true"), ("--quest", "a", "--", "false"), ("--quest", "b", "--", "true"), ("--", "true"),
+             ("--quest", "b", "--memory", "32M", "--", "/usr/bin/python3", "-c", "bytearray(300 << 20)")]
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        runs = [result.run_dir.name for result in pool.map(lambda words: kept.run(*words), loads * 2)]
+    kept.run("--quest", "c", "--", "false", id="again")
+    kept.settle()
+    assert assert_totals_are_sums(kept.db) == 6 + 3 + 3
+    assert kept.assert_whole()["totals"] == 0
+    shutil.rmtree(kept.caller.run_dir("again"))
+    kept.run("--quest", "d", "--", "true", id="again")
+    kept.settle()
+    assert assert_totals_are_sums(kept.db) == 6 + 3 + 3, "c has gone with its only run"
+    shutil.rmtree(kept.caller.run_dir(runs[0]))
+    status, done, err = kept.command("ledger", "rebuild")
+    assert status == 0 and done["gone"] == 1, (done, err)
+    assert_totals_are_sums(kept.db)
+    kept.db.change("UPDATE runs SET submitter = 'nobody' WHERE id = 'again'")
+    status, audit, err = kept.command("ledger", "check")
+    assert status == 1 and audit["different"] == 1, (audit, err)  # its record says nothing of the kind
+    assert kept.command("ledger", "rebuild")[0] == 0
+    assert kept.assert_whole()["totals"] == 0
+    kept.db.change("UPDATE run_totals SET runs = runs + 1 WHERE kind = 'runtime' AND cause = 'ok'")
+    status, audit, err = kept.command("ledger", "check")
+    assert status == 1 and audit["totals"] == 2, (audit, err)  # the right one is lacking, the wrong one is there
+    kept.command("ledger", "rebuild")
+    assert kept.assert_whole()["totals"] == 0
+    assert_totals_are_sums(kept.db)
+
+
+def test_totals_of_an_older_ledger_are_made_by_the_migration(kept):
+    kept.run("--quest", "a", "--", "true")
+    kept.run("--", "false")
+    kept.settle()
+    kept.db.change("DROP TABLE run_totals; DROP VIEW run_shares; DROP INDEX submissions_never; DROP INDEX submissions_never_by_cause; ALTER TABLE runs DROP COLUMN submitter; DELETE FROM cupel_schema WHERE version >= 9")
+    status, _, err = kept.command("ledger", "migrate")
+    assert status == 0, err
+    assert assert_totals_are_sums(kept.db) == 2 + 2 + 2
+
+
 def test_an_id_that_is_used_again_takes_the_place(kept):
     kept.run("--", "false", id="again")
     kept.settle()
@@ -330,7 +395,7 @@ def test_a_full_disk_below_the_ledger(kept_sqlite):
     kept_sqlite.settle()
     small = kept_sqlite.caller.base / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", small], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=True)
     try:
         kept_sqlite.db.path = small / "ledger.db"
         kept_sqlite.configure(f"sqlite:{small}/ledger.db")

@@ -10,6 +10,7 @@ import zlib
 
 import pytest
 
+import cupel as lib
 import formats
 
 
@@ -263,6 +264,8 @@ def test_what_no_run_has_any_more_is_removed(fresh):
     first, second = (fresh.run("--", "sh", "-c", script) for _ in range(2))
     own, both = (shelf(fresh, files(first)[f"out/{name}"]["sha256"]) for name in ("own", "both"))
     assert json.loads(call(fresh, "gc", "--json")[1])["pruned"] == 0 and own.exists()
+    # Until then somebody may be writing there.
+    assert lib.wait_until(lambda: not [*(fresh.home / "undelivered").iterdir()])
     shutil.rmtree(first.run_dir)
     report = json.loads(call(fresh, "gc", "--json")[1])
     assert (report["pruned"], report["pruned_bytes"]) == (1, len(first.run_dir.name) + 1)

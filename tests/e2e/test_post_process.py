@@ -216,7 +216,7 @@ def test_the_analysis_reaches_no_database(cupel, platform, server):
     path = platform.path if platform.kind == "sqlite" else server.base / ".s.PGSQL.5432"
     words = ["sqlite" if platform.kind == "sqlite" else "server", path, server.address]
     result = cupel.run("--post-process", "step", script, *words)
-    assert (result.cause, result.stdout) == ("ok", "[] []\n"), result.stderr
+    assert (result.cause, result.stdout) == ("ok", "[] ['provenance.json']\n"), result.stderr
     status, out, _ = cupel.call("/usr/bin/python3", script, *words)
     assert (status, out.split("]")[0]) == (0, "['path', 'address'"), "the control, from outside"
 

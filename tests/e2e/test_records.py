@@ -242,7 +242,7 @@ def test_version(cupel):
     assert json.loads(cupel.call(cupel.binary, "version", "--json")[1]) == {"version": number}
 
 
-COMMANDS = ["run", "plan", "ps", "top", "list", "show", "logs", "diff", "rerun", "runtime", "config", "gc", "ledger", "export",
+COMMANDS = ["run", "plan", "submit", "wait", "cancel", "ps", "top", "list", "show", "logs", "diff", "rerun", "runtime", "config", "gc", "ledger", "export",
             "report", "audit", "completion",
             "version"]
 

@@ -26,6 +26,19 @@ def test_options_after_the_command_belong_to_it(cupel):
     assert cupel.run("--", "echo", "--memory", "-q", "--").stdout == "--memory -q --\n"
 
 
+@pytest.mark.parametrize("mask", ["000", "077", "777"])
+def test_the_callers_umask_is_not_the_analysis_s(cupel, mask):
+    """A hardened host has 077: what is made for the box must be there for its user all the same."""
+    act = "umask; : > /tmp/a; : > /dev/shm/a; mkdir -p out; echo 1 > out/x; stat -c %a out/x; cat /etc/passwd > /dev/null"
+    run_id = cupel.new_id()
+    status, out, err = cupel.call(
+        "/bin/sh", "-c", 'umask "$1"; shift; exec "$@"', "sh", mask,
+        cupel.binary, "run", "--quiet", "--id", run_id, "--", "sh", "-c", act,
+    )
+    assert (status, out) == (0, "0022\n644\n"), err
+    assert (cupel.run_dir(run_id) / "outputs/out/x").read_text() == "1\n"
+
+
 @pytest.mark.parametrize("mode", [0o755, 0o644])
 def test_python_script_with_arguments(cupel, mode):
     path = script(cupel, "import sys\nprint(sys.argv[1:], __file__)\n", mode=mode)
@@ -201,6 +214,29 @@ def test_cupels_own_variables(cupel):
     assert seen["CUPEL_MEMORY_BYTES"] == str(300 << 20)
     started = int(seen["CUPEL_DEADLINE"]) - 3600
     assert abs(started - os.stat(result.run_dir / "stdout.log").st_mtime) < 600
+
+
+def test_what_an_analysis_is_told_of_itself(cupel):
+    """Enough to say in an output what it was made of; nothing of the host, and nothing to change."""
+    data = cupel.dir / "told.txt"
+    data.write_text("told\n", encoding="utf-8")
+    data.chmod(0o644)
+    result = cupel.run("--data", str(data), "--quest", "q1", "--label", "who=me", "--env",
+                       "SECRET=hush", "--", "sh", "-c",
+                       'cat "$CUPEL_PROVENANCE_PATH"; echo x >> "$CUPEL_PROVENANCE_PATH"')
+    told = json.loads(result.stdout)
+    assert result.status != 0, "it can't be written"
+    assert told["run"] == result.run_dir.name and told["quest"] == "q1"
+    assert told["labels"] == {"who": "me"} and told["runtime"]["name"] == "base"
+    work = str(cupel.work_dir(result.run_dir.name))
+    assert [(i["path"], i["sha256"]) for i in told["inputs"]] == [
+        (f"{work}/data/told.txt", hashlib.sha256(b"told\n").hexdigest())]
+    assert told["left_out"] == [] and told["limits"]["memory"] > 0
+    assert "hush" not in result.stdout and str(data) not in result.stdout
+    big = cupel.run("-q", "--", "sh", "-c", 'wc -c < "$CUPEL_PROVENANCE_PATH"; grep -o '
+                    '"left_out.*]" "$CUPEL_PROVENANCE_PATH"', *["x" * 100000] * 11)
+    size, left_out = big.stdout.splitlines()
+    assert int(size) < 1 << 20 and '"inputs","command"' in left_out, big.stdout
 
 
 @pytest.mark.parametrize("name", ["CUPEL_RUN_ID", "1X", "A-B", ""])

@@ -1,15 +1,20 @@
 """Where systemd owns the control groups: a scope is asked of it over D-Bus, for root and for a user with a manager of his own."""
 
+import contextlib
 import json
 import os
 import pathlib
 import pwd
 import shutil
+import socket
+import sqlite3
 import subprocess
+import time
 
 import pytest
 
 import cupel as lib
+import doors
 
 pytestmark = pytest.mark.systemd
 
@@ -102,3 +107,105 @@ def test_a_user_with_a_manager_gets_a_scope(tmp_path):
         binary.unlink()
         subprocess.run(["loginctl", "disable-linger", name], check=False)
         subprocess.run(["userdel", "--remove", "--force", name], check=False, capture_output=True)
+
+
+UNIT = lib.BUILD / "systemd/cupel.service"
+
+
+@pytest.fixture
+def unit(tmp_path):
+    """The service under its own unit, with a home of the test's; its socket is in there too."""
+    if not UNIT.exists():
+        pytest.skip("service: it was not built")
+    home = tmp_path / "home"
+    tmp_path.chmod(0o711)
+    lines = [line for line in UNIT.read_text(encoding="utf-8").splitlines() if "cupel.socket" not in line]
+    text = "\n".join(f"ExecStart={lib.BUILD}/src/cli/cupel-serve\nEnvironment=CUPEL_HOME={home}"
+                     if line.startswith("ExecStart=") else line for line in lines)
+    path = pathlib.Path("/run/systemd/system/cupel-tested.service")
+    path.write_text(text + "\n", encoding="utf-8")
+    subprocess.run(["systemctl", "daemon-reload"], check=True)
+    yield home
+    subprocess.run(["systemctl", "stop", path.name], check=False)
+    path.unlink()
+    subprocess.run(["systemctl", "daemon-reload"], check=True)
+
+
+def submissions(home):
+    with contextlib.closing(sqlite3.connect(home / "cupel.db")) as db:
+        return dict(db.execute("SELECT id, coalesce(cause, state) FROM submissions"))
+
+
+def test_the_unit_keeps_runs_apart_from_the_service(unit):
+    """They survive a restart and a kill of the service, have scopes of their own, and are adopted."""
+    caller = lib.Cupel("root")
+    caller.home = unit
+    caller.configure()
+    caller.config.write_text("", encoding="utf-8")  # what a fresh host offers
+    door = doors.Door(caller).ready()
+    run = door.accepted(doors.sleeper(30), not_before=time.time_ns() + 10**9)
+    door.drain()
+    name = "cupel-tested.service"
+    subprocess.run(["systemctl", "start", name], check=True, timeout=60)  # returns once it is ready
+    record = unit / "runs" / run / "events.jsonl"
+    assert lib.wait_until(lambda: record.exists() and '"started"' in record.read_text())
+    assert any(run in scope for scope in scopes()), scopes()
+    first = show(name, "MainPID")
+    subprocess.run(["systemctl", "restart", name], check=True, timeout=120)
+    second = show(name, "MainPID")
+    assert second not in ("0", first)
+    os.kill(int(second), 9)
+    assert lib.wait_until(lambda: show(name, "MainPID") not in ("0", second) and show(name, "ActiveState") == "active")
+    assert not (unit / "runs" / run / "verdict.json").exists(), "the control: it went on all the time"
+    assert lib.wait_until(lambda: submissions(unit)[run] == "ok")
+    assert lib.wait_until(lambda: not scopes()), scopes()
+    caller.close()
+
+
+@pytest.fixture
+def door(tmp_path):
+    """Both units as they are installed, with a home and a socket of the test's: (path of the socket, names of the units)."""
+    if not UNIT.exists():
+        pytest.skip("service: it was not built")
+    tmp_path.chmod(0o711)
+    socket_unit = (lib.TESTS.parent / "systemd/cupel.socket").read_text(encoding="utf-8")
+    texts = {
+        "cupel-doored.socket": socket_unit.replace("ListenStream=/run/cupel.sock", f"ListenStream={tmp_path}/door"),
+        "cupel-doored.service": UNIT.read_text(encoding="utf-8").replace("cupel.socket", "cupel-doored.socket"),
+    }
+    for name, text in texts.items():
+        lines = [f"ExecStart={lib.BUILD}/src/cli/cupel-serve\nEnvironment=CUPEL_HOME={tmp_path}/home" if line.startswith("ExecStart=") else line
+                 for line in text.splitlines()]
+        pathlib.Path("/run/systemd/system", name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    checked = subprocess.run(["systemd-analyze", "verify", "--man=no", *(f"/run/systemd/system/{name}" for name in texts)], capture_output=True,
+                             text=True, check=False)
+    assert "cupel-doored" not in checked.stderr, checked.stderr
+    subprocess.run(["systemctl", "daemon-reload"], check=True)
+    yield tmp_path / "door", *texts
+    subprocess.run(["systemctl", "stop", *texts], check=False)
+    for name in texts:
+        pathlib.Path("/run/systemd/system", name).unlink()
+    subprocess.run(["systemctl", "daemon-reload"], check=True)
+
+
+def who(door):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(60 * lib.SLOW)
+        s.connect(str(door))
+        s.sendall(b"GET /v1 HTTP/1.1\r\nHost: cupel\r\nConnection: close\r\n\r\n")
+        answer = b""
+        while part := s.recv(65536):
+            answer += part
+    return json.loads(answer.split(b"\r\n\r\n", 1)[1])["identity"]["name"]
+
+
+def test_whoever_opens_the_socket_starts_the_service(door):
+    """It is the manager's: nobody is turned away while the service begins, or between two of them."""
+    path, socket_name, service_name = door
+    subprocess.run(["systemctl", "start", socket_name], check=True, timeout=60)
+    assert show(service_name, "ActiveState") == "inactive" and path.stat().st_mode & 0o777 == 0o600
+    assert who(path) == "root"
+    assert lib.wait_until(lambda: show(service_name, "ActiveState") == "active")
+    subprocess.run(["systemctl", "stop", service_name], check=True, timeout=120)
+    assert show(service_name, "ActiveState") == "inactive" and show(service_name, "Result") == "success"
+    assert path.exists() and who(path) == "root"

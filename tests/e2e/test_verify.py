@@ -86,6 +86,7 @@ def filled(callers):
 def home(filled, request):
     copy = filled.copy("copy")
     yield copy
+    assert lib.wait_until(lambda: not leftovers.processes(copy.caller))  # whoever delivers writes there
     shutil.rmtree(copy.home)
 
 

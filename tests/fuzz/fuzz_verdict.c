@@ -63,7 +63,7 @@ static void check_views(struct places *p)
 	CHECK(runs_print(runs, &table, &err) >= 0);
 	CHECK(fuzz_accepted(diff_json(&c, "r", "r", &none, &diff, &err), &err));
 	CHECK(diff_print(diff, &err) >= 0);
-	CHECK(fuzz_accepted(run_print(&c, "r", &err), &err));
+	run_print(run);
 }
 
 static void check_analysis(const json_t *value)

@@ -14,6 +14,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -166,6 +167,21 @@ class Result:
         return self.verdict["cause"]
 
 
+def _make_group(path):
+    """The kernel may be short of what a group needs for a moment after many were removed."""
+    for left in (4, 3, 2, 1, 0):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            return
+        except TimeoutError:
+            raise  # the test's own limit
+        except OSError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            if not left:
+                raise
+            time.sleep(1)
+
+
 class Cupel:
     """One caller of cupel: `root` or `user`."""
 
@@ -173,9 +189,11 @@ class Cupel:
         assert os.geteuid() == 0, "needs root, to make groups and to become somebody else"
         self.who = who
         self.uid = 0 if who == "root" else USER_ID
-        self.name = f"cupel-test-{os.getpid()}-{next(_numbers)}"
         # The binary is copied: a user may not reach the build, and it is to be his own.
-        self.base = pathlib.Path(tempfile.mkdtemp(prefix=self.name + "-", dir=place))
+        prefix = f"cupel-test-{os.getpid()}-{next(_numbers)}-"
+        self.base = pathlib.Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        # Process ids come again: what an earlier test left must not have the same name.
+        self.name = self.base.name
         self.base.chmod(0o755)
         self.home = self.base / "home"
         self.dir = self.base / "cwd"
@@ -210,7 +228,7 @@ class Cupel:
         for tree in [v2] if v2 else v1:
             top = tree / self.name
             for name in ("shell", "cupel"):
-                (top / name).mkdir(parents=True)
+                _make_group(top / name)
             self.trees.append(top)
         if v2:
             for at in (v2, v2 / self.name):

@@ -227,7 +227,10 @@ class Kept:
         self.configure(self.db.url)
 
     def configure(self, url):
-        self.caller.configure(f"ledger: {{url: '{url}'}}\n" if url else "")
+        """Working directories are named by the run's id alone, and these tests choose ids: each caller has a place of its own for them."""
+        place = self.caller.base / "work"
+        place.mkdir(mode=0o711, exist_ok=True)
+        self.caller.configure(f"work: {{root: '{place}'}}\n" + (f"ledger: {{url: '{url}'}}\n" if url else ""))
 
     def run(self, *command, **options):
         return self.caller.run(*(command or ("--", "true")), **options)

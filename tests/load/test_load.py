@@ -6,8 +6,10 @@ import subprocess
 import pytest
 
 import cupel as lib
+import services
 
 SOAK = pathlib.Path(__file__).parent / "soak"
+SERVICE = SOAK.with_name("service")
 RUNS = 60 if lib.SLOW == 1 else 20
 
 
@@ -21,4 +23,13 @@ def test_mixed_runs_at_once(callers, who):
         text=True,
         check=False,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_many_clients_of_one_service(callers):
+    """A thousand runs of fifty clients: each ends once, and the service does not grow."""
+    callers("root")
+    if not services.SERVE.exists():
+        pytest.skip("service: cupel was built without libmicrohttpd or libsystemd")
+    done = subprocess.run([SERVICE, "--runs", "1000", "--clients", "50", "--rounds", "5"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "base/json.h"
+#include "base/writer.h"
 #include "place.h"
 
 static void text_is_never_lost(void **state)
@@ -117,12 +118,45 @@ static void size_and_absence(void **state)
 	json_decref(value);
 }
 
+/* Text that is written from front to back is what a tree of values would become. */
+static void written_without_a_tree(void **state)
+{
+	char all[256] = "";
+	for (int c = 1; c < 128; c++)
+		all[c - 1] = (char)c;
+	const char *const texts[] = { all, "é\xf0\x9f\x98\x80/", "", "bad \xff\xc3", NULL };
+	CLEANUP_WRITER struct writer w = { 0 };
+	CLEANUP_STRV struct strv none = { 0 };
+	json_t *inner = json_array();
+	CLEANUP_JSON json_t *tree = json_pack("{s:[],s:{},s:o,s:I,s:b}", "none", "empty", "texts",
+					      inner, "most", (json_int_t)INT64_MAX, "no", 0);
+
+	writer_open(&w, NULL, '{');
+	writer_texts(&w, "none", &none);
+	writer_open(&w, "empty", '{');
+	writer_close(&w, '}');
+	writer_open(&w, "texts", '[');
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		writer_text(&w, NULL, texts[i]);
+		json_array_append_new(inner, json_text(texts[i]));
+	}
+	writer_value(&w, NULL, json_pack("{s:[i,s]}", "deep", 1, "two\nlines"));
+	json_array_append_new(inner, json_pack("{s:[i,s]}", "deep", 1, "two\nlines"));
+	writer_close(&w, ']');
+	writer_u64(&w, "most", UINT64_MAX);
+	writer_bool(&w, "no", false);
+	writer_close(&w, '}');
+	CLEANUP_FREE char *dumped = json_dumps(tree, JSON_INDENT(2));
+	assert_string_equal(str_text(&w.text), dumped);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_is_never_lost),
 		cmocka_unit_test(big_numbers_are_clamped),
 		cmocka_unit_test(numbers_are_short_and_whole),
+		cmocka_unit_test(written_without_a_tree),
 		cmocka_unit_test_setup_teardown(written_and_read, place_set_up, place_tear_down),
 		cmocka_unit_test_setup_teardown(mistakes_are_placed, place_set_up, place_tear_down),
 		cmocka_unit_test_setup_teardown(size_and_absence, place_set_up, place_tear_down),

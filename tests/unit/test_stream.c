@@ -183,6 +183,37 @@ static void full_disk_is_told(void **state)
 				  "device); 600 bytes dropped]\n");
 }
 
+/* Bytes that came by another way than a pipe: the same limit, the same mark. */
+static void fed_bytes_have_the_same_limit(void **state)
+{
+	struct rig *rig = *state;
+	char bytes[700];
+	memset(bytes, 'f', sizeof bytes);
+	bytes[1] = '\0';
+	assert_true(stream_feed(&rig->stream, bytes, 0) >= 0);
+	assert_int_equal(rig->stream.kept_bytes, 0);
+	assert_true(stream_feed(&rig->stream, bytes, sizeof bytes) >= 0);
+	assert_int_equal(rig->stream.kept_bytes, sizeof bytes);
+	assert_int_equal(rig->stream.dropped_bytes, 0);
+	assert_true(stream_feed(&rig->stream, bytes, sizeof bytes) >= 0); /* 400 too many */
+	assert_int_equal(rig->stream.dropped_bytes, 400);
+	assert_true(stream_feed(&rig->stream, bytes, sizeof bytes) >= 0);
+	assert_int_equal(rig->stream.dropped_bytes, 1100);
+	assert_int_equal(stream_finish(&rig->stream), 0);
+	CLEANUP_FREE char *text = text_of(rig);
+	assert_memory_equal(text, bytes, sizeof bytes);
+	assert_non_null(strstr(text + 1000, "[cupel: "));
+	assert_non_null(strstr(text + 1000, "1100 bytes dropped]"));
+}
+
+static void fed_bytes_and_a_full_disk(void **state)
+{
+	struct rig *rig = *state;
+	assert_int_equal(stream_feed(&rig->stream, "abc", 3), -ENOSPC);
+	assert_int_equal(rig->stream.kept_bytes, 0);
+	assert_int_equal(rig->stream.dropped_bytes, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +225,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(full_disk_does_not_stop_the_reading, setup_full,
 						teardown),
 		cmocka_unit_test_setup_teardown(full_disk_is_told, setup_full, teardown),
+		cmocka_unit_test_setup_teardown(fed_bytes_have_the_same_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(fed_bytes_and_a_full_disk, setup_full, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

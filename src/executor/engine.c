@@ -350,6 +350,7 @@ int executor_open_engine(struct executor *x, struct err *err)
 	struct engine *e = xcalloc(1, sizeof *e);
 	x->ops = &ops;
 	x->data = e;
+	engine_speak(e, ENGINE_API);
 	int r = curl_api_load(&e->curl, err);
 	if (r < 0)
 		return r;

@@ -51,8 +51,9 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *data)
 
 void engine_prepare_easy(struct executor *x, CURL *easy, const char *path)
 {
-	const struct curl_api *api = &((struct engine *)x->data)->curl;
-	CLEANUP_FREE char *url = xasprintf("http://engine" ENGINE_PREFIX "%s", path);
+	const struct engine *e = x->data;
+	const struct curl_api *api = &e->curl;
+	CLEANUP_FREE char *url = xasprintf("http://engine%s%s", e->prefix, path);
 	(void)api->easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH,
 			       pairs_get(&x->settings->options, "socket"));
 	(void)api->easy_setopt(easy, CURLOPT_URL, url);
@@ -91,7 +92,7 @@ static void set_question(struct engine *e, const struct question *q, const char 
 	}
 }
 
-int engine_ask(struct executor *x, const struct question *q, struct answer *ret, struct err *err)
+static int ask(struct executor *x, const struct question *q, struct answer *ret, struct err *err)
 {
 	struct engine *e = x->data;
 	const struct curl_api *api = &e->curl;
@@ -114,6 +115,44 @@ int engine_ask(struct executor *x, const struct question *q, struct answer *ret,
 	answer.body = json_loadb(str_text(&body), body.length, 0, NULL);
 	*ret = answer;
 	return 0;
+}
+
+void engine_speak(struct engine *e, unsigned minor)
+{
+	(void)snprintf(e->prefix, sizeof e->prefix, "/v1.%u", minor);
+}
+
+/* The n of "1.n"; 0 if it is nothing of the kind. */
+static unsigned minor_of(const char *version)
+{
+	unsigned minor = 0;
+	char end = 0;
+	return sscanf(version, "1.%3u%c", &minor, &end) == 1 ? minor : 0;
+}
+
+/* Once for each executor that is opened. True if another version is spoken from now on. */
+static bool settle_version(struct executor *x)
+{
+	struct engine *e = x->data;
+	CLEANUP_ANSWER struct answer a = { 0 };
+	struct err unused = { 0 };
+	e->is_settled = true;
+	e->prefix[0] = '\0'; /* whoever speaks no version is told which there are */
+	int r = ask(x, &(struct question){ "GET", "/version", NULL, 0 }, &a, &unused);
+	unsigned least = r < 0 ? 0 : minor_of(engine_text(a.body, "MinAPIVersion"));
+	engine_speak(e, least > ENGINE_API ? least : ENGINE_API);
+	return least > ENGINE_API;
+}
+
+int engine_ask(struct executor *x, const struct question *q, struct answer *ret, struct err *err)
+{
+	const struct engine *e = x->data;
+	int r = ask(x, q, ret, err);
+	/* A version that is too old is one of many bad requests, and only the words tell them apart. */
+	if (r < 0 || ret->status != 400 || e->is_settled || !settle_version(x))
+		return r;
+	answer_release(ret);
+	return ask(x, q, ret, err);
 }
 
 int engine_refused(const struct answer *a, const char *what, int code, struct err *err)

@@ -6,8 +6,8 @@
 #include "base/curl_api.h"
 #include "executor/executor.h"
 
-#define ENGINE_DIR    "/run/cupel" /* in the container */
-#define ENGINE_PREFIX "/v1.41"
+#define ENGINE_DIR "/run/cupel" /* in the container */
+#define ENGINE_API 41           /* 1.41: what we speak, unless the engine's least is a later one */
 
 /* Of a job's stage. */
 #define STAGE_STATUS  "status"
@@ -22,7 +22,9 @@ struct import; /* an image that is on its way to the engine */
 struct engine {
 	struct curl_api curl;
 	CURL *easy;
-	bool is_asked; /* what follows is known */
+	char prefix[8];  /* of each path: "/v1.41", or "" for none */
+	bool is_settled; /* the prefix is what it will be */
+	bool is_asked;   /* what follows is known */
 	bool is_podman;
 	bool is_cgroup2;
 	char api[16], version[40];
@@ -47,6 +49,8 @@ void answer_release(struct answer *a);
 #define CLEANUP_ANSWER CLEANUP(answer_release)
 /* -EAGAIN if nobody answers; -EACCES if we may not ask. Any status is an answer. */
 int engine_ask(struct executor *x, const struct question *q, struct answer *ret, struct err *err);
+/* From now on in version 1.`minor` of its API. */
+void engine_speak(struct engine *e, unsigned minor);
 /* The engine's own words as an error: -ENOENT, -EAGAIN for what may be over soon, otherwise `code`. */
 int engine_refused(const struct answer *a, const char *what, int code, struct err *err);
 void engine_prepare_easy(struct executor *x, CURL *easy, const char *path);

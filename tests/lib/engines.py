@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -195,8 +196,9 @@ class Engine:
 class Relay:
     """A socket in front of an engine's: `lines` has what was asked, "GET /v1.41/_ping HTTP/1.1"."""
 
-    def __init__(self, engine):
+    def __init__(self, engine, least=None):
         self.engine = engine
+        self.least = least  # "1.44": it takes no version below, as a Docker that is newer than the one here; the two are spoken as one
         self.socket = engine.base / "relay"
         self.lines = []
         self._listening = socket.socket(socket.AF_UNIX)
@@ -230,7 +232,19 @@ class Relay:
                     first = data.split(b"\r\n", 1)[0].decode(errors="replace")
                     if first.endswith(" HTTP/1.1"):
                         self.lines.append(first)
+                        if self.least and " /v1.41/" in first:
+                            source.sendall(self._too_old())
+                            continue
+                        if self.least:
+                            data = data.replace(f" /v{self.least}/".encode(), b" /v1.41/", 1)
+                elif self.least:
+                    data = re.sub(rb'"MinAPIVersion":"1\.\d\d"', f'"MinAPIVersion":"{self.least}"'.encode(), data)
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
         except OSError:
             pass
+
+    def _too_old(self):
+        """In Docker's words."""
+        body = json.dumps({"message": f"client version 1.41 is too old. Minimum supported API version is {self.least}, please upgrade your client"})
+        return f"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()

@@ -111,6 +111,9 @@ int fs_read_capped(int dir_fd, const char *name, size_t max, char **ret_text, si
 		if ((size_t)n > max - text.length)
 			return too_big(err, name, max);
 		str_add_n(&text, buffer, (size_t)n);
+		/* Less than there is room for, and all that it said it has: that was the end. */
+		if ((size_t)n < sizeof(buffer) && text.length == (uint64_t)st.st_size)
+			break;
 	}
 	if (ret_length)
 		*ret_length = text.length;

@@ -42,6 +42,7 @@ static void look(struct engine *e, size_t task, struct key_maker *keys,
 	memcpy(s->key, key, sizeof s->key);
 	engine_take_outputs(&e->made[task], &found);
 	s->is_found = true;
+	flow_unlink(t); /* not that of thousands at once: nothing of it is needed any more */
 }
 
 static void work(void *data)

@@ -11,7 +11,7 @@ static bool is_taken(const struct engine *e, const char *id)
 {
 	static const char *const places[] = { "runs", "active" };
 	for (size_t i = 0; i < e->n_running; i++) /* its keeper may not have come so far */
-		if (str_eq(e->tasks[e->running[i]].run.id, id))
+		if (str_eq(e->tasks[e->running[i]].run->id, id))
 			return true;
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
 		CLEANUP_FREE char *path = xasprintf("%s/%s/%s", e->home, places[i], id);

@@ -89,7 +89,6 @@ static void queues_open(struct engine *e)
 	e->queued.v = xcalloc(f->n_tasks * 2, sizeof *e->queued.v);
 	e->running = xcalloc(RUNNING_MAX, sizeof *e->running);
 	for (size_t t = 0; t < f->n_tasks; t++) {
-		e->tasks[t].run = (struct running)RUNNING_INIT;
 		e->tasks[t].waiting = f->steps[f->tasks[t].step].n_needs;
 		for (int i = 0; i < LIMIT_COUNT_; i++)
 			e->tasks[t].limits[i] = f->steps[f->tasks[t].step].limits.at[i].value;
@@ -129,7 +128,7 @@ void engine_release(struct engine *e)
 		free(e->tasks[i].reason);
 		free(e->tasks[i].lost);
 		strv_release(&e->tasks[i].attempts);
-		running_release(&e->tasks[i].run);
+		engine_drop_run(&e->tasks[i]);
 		strv_release(&e->made[i].outputs);
 	}
 	free(e->tasks);
@@ -167,7 +166,7 @@ void engine_hear_signals(struct engine *e)
 		e->stopping = e->cancelled = true;
 		e->exit_status = e->exit_status ? e->exit_status : 128 + (int)info.ssi_signo;
 		for (size_t i = 0; i < e->n_running; i++)
-			run_cancel(&e->tasks[e->running[i]].run, (int)info.ssi_signo);
+			run_cancel(e->tasks[e->running[i]].run, (int)info.ssi_signo);
 	}
 }
 
@@ -176,9 +175,9 @@ static int hear(struct engine *e, size_t place, struct err *err)
 	size_t task = e->running[place];
 	struct task_state *s = &e->tasks[task];
 	struct keeper_msg msg;
-	if (run_hear(&s->run, &msg) && msg.kind == KEEPER_MSG_SAMPLE)
+	if (run_hear(s->run, &msg) && msg.kind == KEEPER_MSG_SAMPLE)
 		s->sampled_bytes = msg.sample.mem_bytes;
-	if (!s->run.ended)
+	if (!s->run->ended)
 		return 0;
 	e->running[place] = e->running[--e->n_running];
 	s->sampled_bytes = 0;
@@ -190,7 +189,7 @@ static int wait_for_news(struct engine *e, struct err *err)
 	struct pollfd fds[RUNNING_MAX + 1];
 	size_t n = e->n_running;
 	for (size_t i = 0; i < n; i++)
-		fds[i] = (struct pollfd){ .fd = e->tasks[e->running[i]].run.fd, .events = POLLIN };
+		fds[i] = (struct pollfd){ .fd = e->tasks[e->running[i]].run->fd, .events = POLLIN };
 	fds[n] = (struct pollfd){ .fd = e->signal_fd, .events = POLLIN };
 	show(e);
 	int tick = e->q->viewer && e->q->viewer->tally ? TICK_MS : -1;
@@ -216,7 +215,7 @@ static int work(struct engine *e, struct err *err)
 	}
 	for (size_t i = 0; r < 0 && i < e->n_running;
 	     i++) /* all at once, before each is waited for */
-		run_cancel(&e->tasks[e->running[i]].run, SIGTERM);
+		run_cancel(e->tasks[e->running[i]].run, SIGTERM);
 	for (size_t t = 0; r >= 0 && t < e->flow->n_tasks; t++)
 		if (e->tasks[t].state <= FLOW_QUEUED)
 			engine_skip(e, t,

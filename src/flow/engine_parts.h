@@ -26,7 +26,7 @@ struct task_state {
 	int exit_status;
 	uint64_t wall_ns, memory_bytes;
 	struct strv attempts; /* run ids */
-	struct running run;
+	struct running *run;  /* owned or NULL; while it runs */
 	uint64_t sampled_bytes;
 	uint64_t limits[LIMIT_COUNT_]; /* of this attempt, for admission */
 };
@@ -81,6 +81,8 @@ bool engine_reuse(struct engine *e, size_t task);
 int engine_start(struct engine *e, size_t task, struct err *err);
 int engine_ended(struct engine *e, size_t task, struct err *err);
 void engine_skip(struct engine *e, size_t task, const char *why);
+/* Its run is over, or is ended. */
+void engine_drop_run(struct task_state *s);
 
 /* attempt.c: its next run. */
 void engine_prepare(struct engine *e, size_t task);

@@ -170,12 +170,11 @@ static bool take_end(void *data, json_t *line)
 static bool recover_one(const struct config *c, const char *id)
 {
 	CLEANUP_JSON json_t *open = json_object();
-	CLEANUP_JSON json_t *result = NULL;
 	struct recovery r = { .open = open };
 	struct err unused = { 0 };
 	const char *run;
 	json_t *key;
-	if (flow_record_read(c, id, "result.json", &result, &unused) >= 0)
+	if (flow_record_is_over(c, id))
 		return false;
 	(void)flow_record_lines(c, id, take_end, &r, &unused);
 	json_object_foreach(open, run, key)

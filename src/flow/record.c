@@ -14,11 +14,10 @@
 #include "spec/parameters.h"
 #include "spec/spec_json.h"
 
-#define FILES       ".files"
-#define PIPELINE    "pipeline.json"
-#define RESULT      "result.json"
-#define RECORD_MAX  ((size_t)256 << 20)
-#define PENDING_MAX (1 << 20)
+#define FILES      ".files"
+#define PIPELINE   "pipeline.json"
+#define RESULT     "result.json"
+#define RECORD_MAX ((size_t)256 << 20)
 
 void flow_record_release(struct flow_record *r)
 {
@@ -186,9 +185,9 @@ static void keep_file(const struct flow *f, const struct flow_record *r)
 		(void)fs_write_new(r->dir_fd, "pipeline.yaml", text, length, 0600, NULL);
 }
 
-static bool has_file(const struct flow_record *r, const char *name)
+static bool has_file(int dir_fd, const char *name)
 {
-	return faccessat(r->dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static int exists(const struct flow_record *r, struct err *err)
@@ -206,7 +205,7 @@ static int fill_record(const struct config *c, int all_fd, const struct flow *f,
 	CLEANUP_FD int files_fd =
 		fs_open_beneath(all_fd, FILES, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
 	int e = take_lock(r, err);
-	if (e >= 0 && has_file(r, PIPELINE))
+	if (e >= 0 && has_file(r->dir_fd, PIPELINE))
 		e = exists(r, err);
 	if (e >= 0)
 		e = open_log(r, err);
@@ -246,7 +245,7 @@ int flow_record_new(const struct config *c, const struct flow *f, struct flow_re
 	if (r.dir_fd < 0)
 		return err_set(err, ERR_HOST, -r.dir_fd, "open the record of the pipeline '%s': %s",
 			       r.id, strerrordesc_np(-r.dir_fd));
-	if (has_file(&r,
+	if (has_file(r.dir_fd,
 		     PIPELINE)) /* without it, it was killed before it began: it may have its id */
 		return exists(&r, err);
 	read_last(all_fd, f, r.previous);
@@ -284,34 +283,6 @@ int flow_record_resume(const struct config *c, const char *id, struct flow_recor
 	return 0;
 }
 
-void flow_record_add(struct flow_record *r, json_t *line)
-{
-	char now[40];
-	json_object_set_new(line, "time",
-			    json_string(clock_write(clock_real_ns(), now, sizeof now)));
-	CLEANUP_FREE char *text = json_dumps(line, JSON_COMPACT);
-	json_decref(line);
-	if (!text)
-		abort();
-	str_add(&r->pending, text);
-	str_add(&r->pending, "\n");
-	if (r->pending.length > PENDING_MAX)
-		(void)flow_record_flush(r, NULL);
-}
-
-int flow_record_flush(struct flow_record *r, struct err *err)
-{
-	if (!r->pending.length)
-		return 0;
-	int e = fs_append(r->log_fd, r->pending.text, r->pending.length);
-	if (e < 0)
-		return err_set(err, ERR_HOST, -e, "record what the pipeline '%s' does: %s", r->id,
-			       strerrordesc_np(-e));
-	r->pending.length = 0;
-	r->pending.text[0] = '\0';
-	return 0;
-}
-
 int flow_record_end(struct flow_record *r, const json_t *result, struct err *err)
 {
 	CLEANUP_JSON json_t *ended = json_pack("{s:O?,s:O?,s:O?,s:O?}", "state",
@@ -334,6 +305,13 @@ bool flow_record_exists(const struct config *c, const char *id)
 	struct err unused = { 0 };
 	CLEANUP_FD int fd = open_record(c, id, &unused);
 	return fd >= 0;
+}
+
+bool flow_record_is_over(const struct config *c, const char *id)
+{
+	struct err unused = { 0 };
+	CLEANUP_FD int fd = open_record(c, id, &unused);
+	return fd >= 0 && has_file(fd, RESULT);
 }
 
 pid_t flow_record_holder(const struct config *c, const char *id)

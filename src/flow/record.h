@@ -43,6 +43,10 @@ int flow_record_resume(const struct config *c, const char *id, struct flow_recor
 		       struct err *err);
 /* Takes `line`; its time is added. */
 void flow_record_add(struct flow_record *r, json_t *line);
+/* The line of a task whose result is used again, of which there may be many thousand. The shard may be NULL; the others are names, which have no
+ * character that JSON would have to escape. */
+void flow_record_reused(struct flow_record *r, const char *step, const char *shard, const char *key,
+			const char *run);
 /* What was added is in the file: it survives us, though not a power cut. */
 int flow_record_flush(struct flow_record *r, struct err *err);
 int flow_record_end(struct flow_record *r, const json_t *result, struct err *err);
@@ -56,6 +60,8 @@ int flow_record_read(const struct config *c, const char *id, const char *name, j
 int flow_record_lines(const struct config *c, const char *id,
 		      bool (*each)(void *data, json_t *line), void *data, struct err *err);
 bool flow_record_exists(const struct config *c, const char *id);
+/* It has a result, which is written whole or not at all, and may be long. */
+bool flow_record_is_over(const struct config *c, const char *id);
 /* Who runs it now: 0 nobody, -1 somebody of another pid namespace. */
 pid_t flow_record_holder(const struct config *c, const char *id);
 /* Somebody runs it now. */

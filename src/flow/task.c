@@ -116,9 +116,8 @@ static void use_again(struct engine *e, size_t task)
 				  .task = &e->flow->tasks[task],
 				  .run = e->made[task].run,
 				  .ok = true };
-	json_t *line = line_of(e, task, "reused");
-	json_object_set_new(line, "run", json_string(e->made[task].run));
-	flow_record_add(&e->record, line);
+	flow_record_reused(&e->record, e->flow->steps[e->flow->tasks[task].step].name,
+			   e->flow->tasks[task].shard, e->tasks[task].key, e->made[task].run);
 	engine_set(e, task, FLOW_REUSED);
 	engine_tell(e, &news);
 	flow_unlink(&e->flow->tasks[task]);
@@ -152,6 +151,14 @@ bool engine_reuse(struct engine *e, size_t task)
 		return false;
 	use_again(e, task);
 	return true;
+}
+
+void engine_drop_run(struct task_state *s)
+{
+	if (s->run)
+		running_release(s->run);
+	free(s->run);
+	s->run = NULL;
 }
 
 static json_t *started_line(const struct engine *e, size_t task)
@@ -212,7 +219,10 @@ int engine_start(struct engine *e, size_t task, struct err *err)
 	if (r < 0)
 		return r;
 	FAULT_PHASE("flow-task-noted");
-	if (run_start(e->config, &t->analysis, &resolved, &s->run, &why) < 0) {
+	s->run = xcalloc(1, sizeof *s->run);
+	*s->run = (struct running)RUNNING_INIT;
+	if (run_start(e->config, &t->analysis, &resolved, s->run, &why) < 0) {
+		engine_drop_run(s);
 		fail_unstarted(e, task, &why);
 		return 0;
 	}
@@ -233,8 +243,8 @@ static int read_end(struct engine *e, size_t task, char **ret_notes, struct err 
 {
 	struct task_state *s = &e->tasks[task];
 	CLEANUP_JSON json_t *verdict = NULL;
-	int dir_fd = run_dir(&s->run);
-	int r = dir_fd < 0 ? err_errno(err, "open the record of %s", s->run.id)
+	int dir_fd = run_dir(s->run);
+	int r = dir_fd < 0 ? err_errno(err, "open the record of %s", s->run->id)
 			   : json_read_file(dir_fd, "verdict.json", VERDICT_MAX, &verdict, err);
 	if (r < 0)
 		return r;
@@ -257,8 +267,8 @@ static int list_outputs(struct engine *e, size_t task, struct err *err)
 	size_t i;
 	json_t *file;
 	strv_release(&made->outputs);
-	(void)snprintf(made->run, sizeof made->run, "%s", e->tasks[task].run.id);
-	int r = fetch_manifest(run_dir(&e->tasks[task].run), &manifest, err);
+	(void)snprintf(made->run, sizeof made->run, "%s", e->tasks[task].run->id);
+	int r = fetch_manifest(run_dir(e->tasks[task].run), &manifest, err);
 	if (r == -ENOENT)
 		return 0; /* it made none */
 	json_array_foreach(json_object_get(manifest, "files"), i, file)
@@ -275,7 +285,7 @@ static void try_again(struct engine *e, size_t task)
 	struct task_state *s = &e->tasks[task];
 	struct flow_news news = { .kind = FLOW_NEWS_AGAIN,
 				  .task = &e->flow->tasks[task],
-				  .run = s->run.id,
+				  .run = s->run->id,
 				  .cause = s->cause_name,
 				  .attempt = s->attempt,
 				  .wall_ns = s->wall_ns,
@@ -300,7 +310,7 @@ static void settle(struct engine *e, size_t task, const char *notes)
 	struct task_state *s = &e->tasks[task];
 	struct flow_news news = { .kind = FLOW_NEWS_ENDED,
 				  .task = &e->flow->tasks[task],
-				  .run = s->run.id,
+				  .run = s->run->id,
 				  .why = notes,
 				  .cause = s->cause_name,
 				  .ok = s->cause == CAUSE_OK,
@@ -322,24 +332,24 @@ int engine_ended(struct engine *e, size_t task, struct err *err)
 	struct task_state *s = &e->tasks[task];
 	CLEANUP_FREE char *notes = NULL;
 	struct err why = { 0 };
-	int r = run_finish(&s->run, &s->exit_status, &why);
+	int r = run_finish(s->run, &s->exit_status, &why);
 	if (r >= 0)
 		r = read_end(e, task, &notes, &why);
 	if (r >= 0 && s->cause == CAUSE_OK)
 		r = list_outputs(e, task, &why);
 	if (r < 0) {
 		fail_unstarted(e, task, &why);
-		running_release(&s->run);
+		engine_drop_run(s);
 		return 0;
 	}
 	FAULT_PHASE("flow-task-ended");
 	/* It succeeded all the same, and is run again another time: then this says why. */
 	bool is_kept = s->cause != CAUSE_OK || !s->key[0] ||
 		       !e->flow->steps[e->flow->tasks[task].step].cache ||
-		       finished_put(e->config, s->key, s->run.id, &why) >= 0;
+		       finished_put(e->config, s->key, s->run->id, &why) >= 0;
 	FAULT_PHASE("flow-task-entered");
 	json_t *line = line_of(e, task, "ended");
-	json_object_set_new(line, "run", json_string(s->run.id));
+	json_object_set_new(line, "run", json_string(s->run->id));
 	json_object_set_new(line, "attempt", json_integer(s->attempt));
 	json_object_set_new(line, "cause", json_string(s->cause_name));
 	json_object_set_new(line, "wall_ms", json_u64(s->wall_ns / 1000000));
@@ -353,8 +363,7 @@ int engine_ended(struct engine *e, size_t task, struct err *err)
 		try_again(e, task);
 	else
 		settle(e, task, notes);
-	running_release(&s->run);
-	s->run = (struct running)RUNNING_INIT;
+	engine_drop_run(s);
 	return r;
 }
 

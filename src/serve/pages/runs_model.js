@@ -80,7 +80,15 @@ export class Runs {
 		});
 	}
 
+	/* What is told while a request is under way may not be in its answer: another one follows. */
 	refresh() {
+		if (this.loading) {
+			this.following ??= this.loading.then(() => {
+				this.following = null;
+				return this.refresh();
+			});
+			return this.following;
+		}
 		return this.once(async () => {
 			const page = await this.ask({});
 			const wasAll = this.next === undefined;

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pathlib
 import re
 
 import pytest
@@ -12,6 +13,7 @@ import faults
 import leftovers
 from serving import Serving
 
+RUNC = "/usr/sbin/runc"
 MARK = '<script>document.title="owned"</script><img src=x onerror=document.title="owned">\u202eevil\'"&'
 ROWS = "[...document.querySelectorAll('.runs tr[data-id]')]"
 LINES = r"""
@@ -52,7 +54,7 @@ def service(callers):
     callers("root")  # skips where there is none
     caller = lib.Cupel("root")
     try:
-        with Serving(caller, "max_running: 2, ") as made:
+        with Serving(caller, "max_running: 2, ", config=f"executors: {{boxes: {{kind: oci, program: {RUNC}}}}}\n") as made:
             yield made
         assert lib.wait_until(lambda: not caller.groups()), caller.groups()
         leftovers.assert_nothing_left(caller)
@@ -103,6 +105,13 @@ def wait_row(tab, run_id, *words):
         tab.wait(f"{row(run_id)}?.innerText.includes({json.dumps(word)})")
 
 
+def wait_loaded(tab):
+    """All parts of a run's page are there: one that comes later pushes those below it from under the pointer."""
+    tab.wait("document.querySelector('#s-use-over-time + div')?.childElementCount > 0")
+    tab.wait("!!document.querySelector('.log')?.innerText.trim()")
+    tab.wait("!!document.querySelector('.output') && [...document.querySelectorAll('.output[open] .preview')].every((one) => one.childElementCount > 0)")
+
+
 def test_a_token_is_asked_for_once_and_a_wrong_one_again(service, browser, left):
     tab = browser.tab()
     tab.open(service.url)
@@ -122,18 +131,22 @@ def test_the_list_shows_what_happens_as_it_happens(service, person):
     tab = person()
     tab.wait_text("live", "#link")
     tab.run("globalThis.stays = true")
-    run_id = service.submit("sh", "-c", "sleep 2", name="a live one", quest="news")
+    run_id = service.submit("sh", "-c", "echo up; until test -e go; do sleep 0.05; done", name="a live one", quest="news")
     wait_row(tab, run_id, "a live one", "news")
     wait_row(tab, run_id, "running")
+    log = service.caller.run_dir(run_id) / "stdout.log"
+    assert lib.wait_until(lambda: log.exists() and log.read_text() == "up\n")
+    (service.caller.work_dir(run_id) / "go").touch()  # not before it was seen to run
     wait_row(tab, run_id, "ok")
     tab.wait(f"document.querySelector('#said').textContent.includes({json.dumps(run_id)})")
     assert tab.run("globalThis.stays"), "without loading the page again"
 
 
 def test_one_that_waits_says_for_what(service, person):
-    ids = [service.submit("sleep", "60", name=f"sleeper {i}") for i in range(3)]
+    ids = [service.submit("sleep", "600", name=f"sleeper {i}") for i in range(3)]
     try:
-        service.wait(ids[0], "running")
+        for run_id in ids[:2]:  # from then on the third waits for one thing only
+            service.wait(run_id, "running")
         tab = person("/?state=queued")
         wait_row(tab, ids[2], "sleeper 2", "waits")
         why = service.show(ids[2])["pending"]
@@ -211,6 +224,7 @@ def test_a_page_of_a_run_has_all_of_it(service, person, left):
     tab = person(f"/runs/{left}")
     widths = "[...document.querySelectorAll('.preview img')].map((one) => one.naturalWidth).join()"
     tab.wait(f"{widths} === '32'")  # picture.png
+    wait_loaded(tab)
     tab.click(".output summary", "out/drawing.svg")  # few bytes may take a browser long: not before somebody wants it
     tab.wait(f"{widths} === '40,32'")
     tab.wait_text("BRCA1", ".preview table")
@@ -254,18 +268,34 @@ def test_where_it_came_from(service, person):
     tab.complaints[:] = [one for one in tab.complaints if not ("404" in one and one.endswith(f"/v1/runs/{run_id}"))]  # a pipeline is no run
 
 
+def test_who_carried_it_out(service, person, left):
+    if not pathlib.Path(RUNC).exists():
+        pytest.skip("runc: not installed")
+    run_id = service.submit("sh", "-c", "echo from there > out/words.txt", name="elsewhere", executor="boxes", outputs=[{"path": "out/words.txt"}])
+    assert service.wait(run_id)["cause"] == "ok"
+    tab = person(f"/runs/{run_id}")
+    wait_loaded(tab)
+    tab.wait_text("from there", ".output[open]")
+    said = [tab.run("[...document.querySelectorAll('dt')].find((one) => one.innerText === 'Carried out by')?.nextElementSibling.innerText")]
+    tab.open(f"{service.url}/runs/{left}")
+    wait_loaded(tab)
+    said.append(tab.run("[...document.querySelectorAll('dt')].find((one) => one.innerText === 'Carried out by')?.nextElementSibling.innerText"))
+    assert said[0].startswith("boxes, oci, runc version 1.") and said[1] == "local", said
+
+
 def test_what_can_be_taken_home(service, person, left, tmp_path):
     """A report, a crate, an output and a log, through a page whose links can't carry its token."""
     tab = person(f"/runs/{left}")
     tab.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     tab.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    wait_loaded(tab)
     tab.click(".output summary", "out/drawing.svg")
-    tab.wait("document.querySelectorAll('.output[open]').length > 2")
+    tab.wait("document.querySelectorAll('.output[open]').length > 3")  # three were open before
     for selector, words, made, begins in ((".buttons button", "Report", f"{left}.html", b"<!DOCTYPE html>"), (".buttons button", "RO-Crate", f"{left}.zip", b"PK"),
                                           (".output[open] button", "Download", "drawing.svg", b"<svg"), (".tools button", "Download", f"{left}.stdout.log", b"to stdout\n")):
         tab.click(selector, words)
-        assert lib.wait_until((tmp_path / made).exists), [one.name for one in tmp_path.iterdir()]
-        assert (tmp_path / made).read_bytes().startswith(begins)
+        file = tmp_path / made  # may be there before its content is
+        assert lib.wait_until(lambda at=file, first=begins: at.exists() and at.read_bytes().startswith(first)), [one.name for one in tmp_path.iterdir()]
 
 
 def test_a_runtime_is_checked(service, person):
@@ -339,6 +369,7 @@ def test_with_keys_only(service, person, left):
     tab.press("?")
     tab.wait("document.querySelector('dialog')?.open")
     tab.press("Escape")
+    tab.wait("!document.querySelector('dialog')")
     for key, page in (("q", "/quests"), ("s", "/senate"), ("r", "/")):
         tab.press("g", key)
         tab.wait(f"location.pathname === '{page}'")
@@ -448,6 +479,7 @@ def test_hostile_words_stay_words(service, person):
     tab.click(f".runs tr[data-id='{run_id}'] a")
     tab.wait_text("last", ".log")
     tab.wait_text("it is none", ".outputs")
+    wait_loaded(tab)
     tab.click(".output summary", "out/drawing.svg")
     tab.wait("[...document.querySelectorAll('.preview img')].some((one) => one.naturalWidth === 41)")
     text = tab.text()
@@ -609,6 +641,7 @@ def crowded(callers):
         caller.close()
 
 
+@pytest.mark.limit_s(900)  # seven hundred screens, each drawn
 def test_ten_thousand_runs_are_a_pleasure(crowded, browser):
     tab = browser.tab()
     crowded.enter(tab)

@@ -195,8 +195,8 @@ class Tab:
             raise AssertionError(details.get("exception", {}).get("description") or details["text"])
         return told["result"].get("value")
 
-    def wait(self, script, limit_s=30 * lib.SLOW):
-        """Waits until the expression is true; gives its value."""
+    def wait(self, script):
+        """Waits until the expression is true; gives its value. A page that lost its service tries again after half a minute."""
         found = []
 
         def holds():
@@ -206,7 +206,7 @@ class Tab:
                 found[:] = [None]
             return bool(found[0])
 
-        if not lib.wait_until(holds, limit_s):
+        if not lib.wait_until(holds):
             raise AssertionError(f"never true: {script}\n{self.complaints}\n{self.text()[:500]}")
         return found[0]
 

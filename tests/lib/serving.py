@@ -14,8 +14,8 @@ from services import Service
 class Serving(Service):
     """One service, which can be killed and started again. All that is submitted here is submitted by the token."""
 
-    def __init__(self, caller, settings="", name="tester"):
-        super().__init__(caller, settings, tcp=True)
+    def __init__(self, caller, settings="", name="tester", config=""):
+        super().__init__(caller, settings, tcp=True, config=config)
         self.url = f"http://127.0.0.1:{self.port}"
         self.start()
         self.key = self.token(name, "--scope", "read,submit,admin", "--user", "root")

@@ -8,7 +8,8 @@ import pytest
 import cupel as lib
 import faults
 import leftovers
-from program_executor import EXAMPLE
+from crashes import is_dead
+from program_executor import EXAMPLE, keeper
 
 # Nothing was submitted; and what was is found by its name.
 BEFORE = ["attend-placed", "attend-submitting"]
@@ -55,6 +56,15 @@ def end_of(caller, executor, phase, act):
     fault = {"CUPEL_FAULT": f"abort:{phase}"} if phase else {}
     follower, run_id = caller.start("-x", executor, "--memory", "64M", "--disk", "16M", "--", "sh", "-c", act, env=fault,
                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def is_alone():
+        """As long as its first keeper lives, to end the follower is to cancel the run."""
+        try:
+            return is_dead(keeper(caller, run_id))
+        except (OSError, IndexError, ValueError):  # not accepted yet
+            return follower.poll() is not None
+
+    assert lib.wait_until(is_alone)
     try:
         follower.communicate(timeout=10 * lib.SLOW)
     except subprocess.TimeoutExpired:  # whoever takes over dies there too, as long as somebody with that fault looks

@@ -63,8 +63,8 @@ def settle(opened, count, answered):
             assert (answer["id"], answer["new"]) == (answered[number], False), "it was durable"
         answered[number] = answer["id"]
     home = opened.caller.home
-    assert lib.wait_until(lambda: all((home / "runs" / run / "verdict.json").exists() for run in answered.values()), 60 * lib.SLOW)
-    assert lib.wait_until(lambda: not door.queue()["waiting"] and not door.question("use", "running")["running"], 30 * lib.SLOW)
+    assert lib.wait_until(lambda: all((home / "runs" / run / "verdict.json").exists() for run in answered.values()))
+    assert lib.wait_until(lambda: not door.queue()["waiting"] and not door.question("use", "running")["running"])
     door.drain()
     return assert_once(opened.caller, answered)
 
@@ -106,7 +106,7 @@ def test_killed_at(made, phase):
     except EOFError:
         trace.add("gone")
     if phase not in ("serve-received", "serve-resolved"):
-        door.process.wait(timeout=30 * lib.SLOW)
+        door.process.wait(timeout=lib.RUN_LIMIT_S)
         assert "gone" in trace or not answered or door.process.returncode != 0, "the fault has struck"
     causes = settle(made, COUNT, answered)
     assert causes == ["ok"] * COUNT
@@ -129,7 +129,7 @@ def test_how_a_pipeline_ended_is_known_without_its_result(made):
     made.last.news(run, "started")
     made.last.kill()
     result = made.caller.home / "pipelines" / run / "result.json"
-    assert lib.wait_until(result.exists, 30 * lib.SLOW)
+    assert lib.wait_until(result.exists)
     result.write_text("[" * 10000)
     door = made.open()
     assert door.ended(run) == "ok"
@@ -174,7 +174,7 @@ def test_a_starter_that_is_killed_ends_the_service_and_no_run(made):
     run = door.accepted(sleeper(0.2), key="k0")
     assert lib.wait_until((made.caller.home / "runs" / run / "receipt.json").exists)
     os.kill(door.starter(), 9)
-    assert door.process.wait(timeout=30 * lib.SLOW) != 0
+    assert door.process.wait(timeout=lib.RUN_LIMIT_S) != 0
     assert settle(made, 1, {0: run}) == ["ok"]
 
 
@@ -184,8 +184,11 @@ def test_killed_at_random_under_load(made, seed):
     chance = random.Random(seed)
     answered = {}
     count = 30
-    for _ in range(8):
+    for turn in range(8):
         door = made.open()
+        if turn == 7:  # however slow this machine is, something is accepted
+            run = door.ready().accepted(sleeper(0.2), key="k0")
+            assert answered.setdefault(0, run) == run
         until = time.monotonic() + chance.uniform(0.05, 0.8)
         try:
             while time.monotonic() < until:

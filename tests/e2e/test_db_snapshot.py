@@ -286,7 +286,10 @@ def test_whoever_copies_has_nothing_open_but_the_two_files(cupel, folder):
             def copier():
                 for word in leftovers.processes(cupel):
                     _, pid, name = word.split(maxsplit=2)
-                    names = [os.readlink(fd) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+                    try:
+                        names = [os.readlink(fd) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+                    except OSError:
+                        continue  # it ends, or closes one
                     if name == "cupel-snapshot" and str(path) in names:
                         return names
                 return []

@@ -263,9 +263,9 @@ def test_a_failure_stops_what_needs_it(flow):
     flow.write(LIMITS + """
 steps:
   good: {command: "echo 1 > out/x"}
-  bad: {needs: [good], command: "echo half > out/x; exit 3"}
+  bad: {needs: [good], command: "sleep 1; echo half > out/x; exit 3"}  # the one beside it has begun by then
   after: {inputs: [{step: bad}], command: "true"}
-  apart: {needs: [good], command: "sleep 0.3; echo 2 > out/y"}
+  apart: {needs: [good], command: "sleep 4; echo 2 > out/y"}
   later: {needs: [apart], command: "true"}
 """)
     status, result, _ = flow.run("-j", "2")
@@ -339,12 +339,12 @@ steps:
 
 def test_side_by_side_within_the_budget(rooted):
     """Two that would need more memory together than all runs have are run one after the other."""
-    def overlap(memory):
+    def overlap(memory, seconds):
         rooted.write(f"""
 limits: {{memory: {memory}, disk: 16M, pids: 16}}
 steps:
-  a: {{command: "sleep 0.4; echo {memory}", cache: off}}
-  b: {{command: "sleep 0.4; echo {memory}", cache: off}}
+  a: {{command: "sleep {seconds}; echo {memory}", cache: off}}
+  b: {{command: "sleep {seconds}; echo {memory}", cache: off}}
 """)
         status, result, err = rooted.run("-j", "2")
         assert status == 0, err
@@ -359,8 +359,8 @@ steps:
 
     rooted.caller.configure("aggregate: {memory: 300M}\n")
     try:
-        assert overlap("100M"), "they can be run at once"
-        assert not overlap("200M")
+        assert overlap("100M", 3), "they can be run at once"
+        assert not overlap("200M", 0.4)
     finally:
         rooted.caller.configure()
 
@@ -369,7 +369,7 @@ def test_an_input_that_changes_meanwhile_is_not_reused(rooted):
     path = rooted.write("one\n", "in/x.txt")
     text = LIMITS + """
 steps:
-  slow: {inputs: [in/x.txt], command: "echo go; sleep 2; cat data/x.txt > out/x"}
+  slow: {inputs: [in/x.txt], command: "echo go; while grep -q one data/x.txt; do sleep 0.05; done; cat data/x.txt > out/x"}
 """
     rooted.write(text)
     with rooted.caller.popen(rooted.caller.binary, "run", "--json", "p.yaml", cwd=rooted.dir,
@@ -386,13 +386,14 @@ steps:
 
 
 def test_ctrl_c_cancels_all_and_the_same_command_goes_on(flow):
+    flow.write("wait\n", "in/word.txt")
     flow.write(LIMITS + """
 steps:
   quick: {command: "echo 1 > out/x"}
   slow:
     scatter: {i: {range: [1, 4]}}
-    inputs: [{step: quick}]
-    command: "test -e data/quick/out/x; sleep 1; echo {{i}} > out/x"
+    inputs: [{step: quick}, in/word.txt]
+    command: "test -e data/quick/out/x; while grep -q wait data/word.txt; do sleep 0.05; done; echo {{i}} > out/x"
 """)
     with flow.caller.popen(flow.caller.binary, "run", "-j", "4", "--json", "p.yaml", cwd=flow.dir,
                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -404,6 +405,7 @@ steps:
         result = json.loads(process.stdout.read())
     assert process.returncode == 130 and result["state"] == "cancelled"
     assert result["counts"]["ok"] == 1 and result["counts"]["cancelled"] >= 2
+    flow.write("go\n", "in/word.txt")
     status, result, err = flow.run("-j", "4")
     assert status == 0 and result["steps"][0]["state"] == "reused", err
 
@@ -527,7 +529,7 @@ def test_the_live_line_does_not_wrap(rooted):
     """What has wrapped can't be taken back: each line stays on the screen."""
     name = "n" * 32
     rooted.write(LIMITS + f"steps:\n  {name}:\n    scatter: {{x: [{'a' * 40}, {'b' * 40}]}}\n"
-                          "    command: 'sleep 1'\n")
+                          "    command: 'sleep 3'\n")
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
     with rooted.caller.popen(rooted.caller.binary, "run", "-j", "2", "p.yaml", cwd=rooted.dir,

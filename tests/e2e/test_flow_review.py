@@ -72,7 +72,7 @@ def test_killed_before_it_began(rooted):
 
 def test_killed_while_resuming(rooted):
     """What a step finished after the resuming process stood still is not run again."""
-    record = picky(rooted, "grep -q go data/go.txt && sleep 0.3 && echo 2 > out/y")
+    record = picky(rooted, "grep -q go data/go.txt && sleep 3 && echo 2 > out/y")
     assert (record / "result.json").exists()
     with rooted.caller.popen(rooted.caller.binary, "resume", "-q", record.name, cwd=rooted.dir,
                              stderr=subprocess.DEVNULL) as process:

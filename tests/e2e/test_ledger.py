@@ -90,7 +90,7 @@ def test_a_database_that_is_down_harms_no_run(kept, when):
         kept.db.down()
         result = kept.run()
     elif when == "middle":
-        process, run_id = kept.caller.start("--", "sh", "-c", "sleep 1; echo on")
+        process, run_id = kept.caller.start("--", "sh", "-c", "sleep 3; echo on")
         with process:
             kept.db.down()
             assert process.wait(60) == 0

@@ -95,7 +95,7 @@ def test_a_csv_has_no_say_in_whose_its_rows_are(cupel, platform):
     ("user", "tcp", "exit", "exit")])
 def test_a_step_that_does_not_succeed_leaves_the_database_as_it_was(cupel, platform, how, cause):
     platform.change("INSERT INTO results VALUES ('before', 'x')")
-    time = "4s" if how == "sleep" else "60s"
+    time = "10s" if how == "sleep" else "60s"  # to insert all takes a part of it
     platforms.declare(cupel, platform, script=platforms.STEP, args=[how], time=time)
     result = taken(cupel)
     step = step_of(cupel, result)

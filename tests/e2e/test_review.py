@@ -257,7 +257,7 @@ def test_sigterm_while_nobody_reads(cupel):
     with going_on(process):
         assert lib.wait_until(lambda: unread() == fcntl.fcntl(process.stdout, fcntl.F_GETPIPE_SZ))
         process.terminate()
-        assert process.wait(20 * lib.SLOW) == 143
+        assert process.wait(lib.RUN_LIMIT_S) == 143
     assert verdict_of(cupel, run_id)["cause"] == "cancelled"
 
 

@@ -259,7 +259,8 @@ def test_who_submitted_a_pipeline_may_go_on_with_it_and_nobody_else(service):
         own = other.communicate(timeout=60)[0].strip()
 
     def is_over(name):
-        return service.get(f"/v1/pipelines/{name}").json.get("state") == "failed"
+        """For the service too, which hears of it after its record says so: then it is no run of the queue any more."""
+        return service.get(f"/v1/pipelines/{name}").json.get("state") == "failed" and service.get(f"/v1/runs/{name}").status == 404
 
     for name in (roots, own):
         assert lib.wait_until(lambda name=name: is_over(name)), service.get(f"/v1/pipelines/{name}").body
@@ -316,7 +317,7 @@ held = [connect() for _ in range(1500)]
 poll = select.poll()
 for s in held:
     poll.register(s, select.POLLIN | select.POLLHUP)
-end = time.monotonic() + 10
+end = time.monotonic() + 25  # after 30 the service ends those that say nothing
 while len(ended := poll.poll(100)) < 476 and time.monotonic() < end:
     pass
 print(len(held) - len(ended), flush=True)
@@ -329,8 +330,11 @@ sys.stdin.readline()
         assert other.stdout.readline() == "1024\n"
         assert service.get("/v1").status == 200
         other.communicate("\n", timeout=60)
-    with as_other(service, "print(ask('GET', '/v1')[0])") as other:
-        assert other.communicate(timeout=60)[0] == "200\n", "it is let in again"
+
+    def is_let_in():
+        with as_other(service, "print(ask('GET', '/v1')[0])") as other:
+            return other.communicate(timeout=60)[0] == "200\n"
+    assert lib.wait_until(is_let_in), "once the service has seen a thousand ends"
 
 
 def test_large_bodies_that_never_end_leave_room_for_others(service):
@@ -343,11 +347,11 @@ def test_large_bodies_that_never_end_leave_room_for_others(service):
         held.append(socket.socket(socket.AF_UNIX))
         held[-1].connect(str(service.socket))
         held[-1].sendall(head % (1 << 20) + b" " * (1 << 19))
-    assert lib.wait_until(lambda: service.post("/v1/runs", large).status == 503, 20)
+    assert lib.wait_until(lambda: service.post("/v1/runs", large).status == 503)
     assert service.post("/v1/runs", small).status == 400
     for s in held:
         s.close()
-    assert lib.wait_until(lambda: service.post("/v1/runs", large).status == 400, 20)
+    assert lib.wait_until(lambda: service.post("/v1/runs", large).status == 400)
 
 
 def loop_cpu_s(service):
@@ -436,7 +440,7 @@ def test_a_file_in_the_place_of_the_socket_stays(fresh):
     (fresh.base / "precious").write_text("precious\n")
     with fresh.popen(fresh.binary, "serve", stderr=subprocess.PIPE) as process:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(20)
+            process.wait(lib.RUN_LIMIT_S)
         process.terminate()
         assert b"precious" in process.communicate(timeout=60)[1]
         assert process.returncode == 125

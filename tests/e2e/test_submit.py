@@ -70,7 +70,7 @@ def test_wait_for_any(cupel):
 
 def test_wait_records_a_run_whose_keeper_was_killed(cupel):
     process, run_id = begun(cupel, "sleep 1000")
-    keeper = json.loads(call(cupel, "ps", "--json")[1])[0]["keeper_pid"]
+    keeper, = (run["keeper_pid"] for run in json.loads(call(cupel, "ps", "--json")[1]) if run["id"] == run_id)
     with cupel.popen(cupel.binary, "wait", run_id, stderr=subprocess.PIPE) as waiting:
         os.kill(keeper, signal.SIGKILL)
         err = waiting.communicate(timeout=60)[1].decode()

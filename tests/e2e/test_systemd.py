@@ -143,7 +143,9 @@ def test_the_unit_keeps_runs_apart_from_the_service(unit):
     caller.configure()
     caller.config.write_text("", encoding="utf-8")  # what a fresh host offers
     door = doors.Door(caller).ready()
-    run = door.accepted(doors.sleeper(30), not_before=time.time_ns() + 10**9)
+    # It goes on until it is let go: restarts take their time.
+    waits = ["sh", "-c", "until test -e go; do sleep 0.5; done"]
+    run = door.accepted(doors.sleeper(command=waits), not_before=time.time_ns() + 10**9)
     door.drain()
     name = "cupel-tested.service"
     subprocess.run(["systemctl", "start", name], check=True, timeout=60)  # returns once it is ready
@@ -157,6 +159,7 @@ def test_the_unit_keeps_runs_apart_from_the_service(unit):
     os.kill(int(second), 9)
     assert lib.wait_until(lambda: show(name, "MainPID") not in ("0", second) and show(name, "ActiveState") == "active")
     assert not (unit / "runs" / run / "verdict.json").exists(), "the control: it went on all the time"
+    (caller.work_dir(run) / "go").touch()
     assert lib.wait_until(lambda: submissions(unit)[run] == "ok")
     assert lib.wait_until(lambda: not scopes()), scopes()
     caller.close()

@@ -70,7 +70,7 @@ def test_deadline(cupel):
 def test_deadline_gives_time_to_end_in_order(cupel):
     result = cupel.run(
         "--time",
-        "1s",
+        "3s",  # until then the trap has to be set
         "--grace",
         "60s",
         "--",
@@ -86,7 +86,7 @@ def test_deadline_gives_time_to_end_in_order(cupel):
 def test_who_ignores_the_deadline_is_killed(cupel):
     result = cupel.run(
         "--time",
-        "1s",
+        "3s",  # until then it has to be deaf
         "--grace",
         "500ms",
         "--",
@@ -110,7 +110,7 @@ def test_the_warning_comes_before_the_deadline(cupel, options, name):
         "--time",
         "30m",
         "--warn",
-        "1799s",
+        "1797s",  # in three seconds, when the trap is set
         *options,
         "--",
         "sh",

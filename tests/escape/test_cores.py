@@ -4,6 +4,7 @@ it. Only in a virtual machine, where the setting is ours."""
 import json
 import pathlib
 
+import cupel as lib
 import pytest
 
 PATTERN = pathlib.Path("/proc/sys/kernel/core_pattern")
@@ -31,7 +32,8 @@ def calls(cupel):
 
 def test_no_crash_in_a_box_calls_the_handler(cupel, calls):
     cupel.call("prlimit", "--core=0:0", *CRASH)
-    assert calls.read_text(encoding="utf-8") == "called\n", "the control: at a limit of 0 it is"
+    # The kernel does not wait for its end.
+    assert lib.wait_until(lambda: calls.read_text(encoding="utf-8") == "called\n"), "the control: at a limit of 0 it is"
     result = cupel.run("--", *CRASH)
     assert result.cause == "signal" and result.receipt["rlimits"]["core"] == 1
     assert calls.read_text(encoding="utf-8") == "called\n"

@@ -177,7 +177,7 @@ def test_disk_beyond_the_limit(cupel):
         "--",
         "/bin/sh",
         "-c",
-        f"data/probe {' '.join(acts)}; sleep {20 * lib.SLOW}; exit 1"
+        f"data/probe {' '.join(acts)}; sleep {60 * lib.SLOW}; exit 1"
         if cupel.uid
         else f"data/probe {' '.join(acts)}; exit 1",
     )
@@ -216,7 +216,7 @@ def test_files_beyond_the_limit(cupel):
         "--",
         "/bin/sh",
         "-c",
-        f"data/probe {act}; sleep {20 * lib.SLOW if cupel.uid else 0}; exit 1",
+        f"data/probe {act}; sleep {60 * lib.SLOW if cupel.uid else 0}; exit 1",
     )
     assert result.cause == "disk"
     if not cupel.uid:

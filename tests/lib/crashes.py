@@ -28,6 +28,15 @@ def kill(pid, number=signal.SIGKILL):
         pass
 
 
+def is_dead(pid):
+    """A zombie is its parent's."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
 class Crash:
     """A caller whose processes are killed, and what must hold afterwards."""
 
@@ -72,6 +81,14 @@ class Crash:
         reports = []
         lib.wait_until(lambda: reports.append(self.gc()) or not reports[-1]["alive"])
         assert (reports[-1]["alive"], reports[-1]["failed"]) == (0, 0), reports[-1]
+        return reports[-1]
+
+    def kill_both(self, process):
+        """First of all `cupel run` stands still: it would record the end of its keeper."""
+        keeper = self.keeper_of(process)
+        kill(process.pid, signal.SIGSTOP)
+        kill(keeper)
+        process.kill()
 
     def box_is_gone(self):
         """Without anybody's help: the kernel and the keeper see to it."""

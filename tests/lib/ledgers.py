@@ -180,13 +180,13 @@ class SqliteLedger:
         self.url = f"sqlite:{self.path}"
 
     def query(self, sql):
-        with contextlib.closing(sqlite3.connect(self.path)) as db:
+        with contextlib.closing(sqlite3.connect(self.path, timeout=60)) as db:
             return [
                 [None if cell is None else str(cell) for cell in row] for row in db.execute(sql)
             ]
 
     def change(self, sql):
-        with contextlib.closing(sqlite3.connect(self.path)) as db:
+        with contextlib.closing(sqlite3.connect(self.path, timeout=60)) as db:
             db.execute("PRAGMA foreign_keys = ON")
             db.executescript(sql)
             db.commit()

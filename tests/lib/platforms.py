@@ -65,7 +65,7 @@ class Sqlite:
             os.chown(path, self.uid, self.uid)
 
     def change(self, sql):
-        with contextlib.closing(sqlite3.connect(self.path)) as db:
+        with contextlib.closing(sqlite3.connect(self.path, timeout=60)) as db:
             db.executescript(sql)
 
     def query(self, sql):

@@ -158,7 +158,7 @@ class Slurm:
             except OSError:
                 continue
 
-    def until(self, holds, what, limit_s=60):
+    def until(self, holds, what, limit_s=120):
         end = time.monotonic() + limit_s
         while not holds():
             if time.monotonic() > end:

@@ -13,6 +13,7 @@ SERVICE = SOAK.with_name("service")
 RUNS = 60 if lib.SLOW == 1 else 20
 
 
+@pytest.mark.limit_s(900 * lib.SLOW)  # a run that hangs is named after 300 s
 @pytest.mark.parametrize("who", ["root", "both"])
 def test_mixed_runs_at_once(callers, who):
     """Every verdict is right, and nothing is left on the host."""
@@ -26,6 +27,7 @@ def test_mixed_runs_at_once(callers, who):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.limit_s(900 * lib.SLOW)
 def test_many_clients_of_one_service(callers):
     """A thousand runs of fifty clients: each ends once, and the service does not grow."""
     callers("root")

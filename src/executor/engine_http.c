@@ -3,11 +3,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/num.h"
 #include "executor/engine_parts.h"
 
-#define CONNECT_MS 2000L
-#define CALL_MS    8000L
-#define ANSWER_MAX ((size_t)16 << 20)
+#define CONNECT_MS    2000L
+#define CALL_MS       8000L
+#define ANSWER_MAX    ((size_t)16 << 20)
+#define API_MINOR_MAX 999
 
 void answer_release(struct answer *a)
 {
@@ -125,9 +127,10 @@ void engine_speak(struct engine *e, unsigned minor)
 /* The n of "1.n"; 0 if it is nothing of the kind. */
 static unsigned minor_of(const char *version)
 {
-	unsigned minor = 0;
-	char end = 0;
-	return sscanf(version, "1.%3u%c", &minor, &end) == 1 ? minor : 0;
+	uint64_t minor = 0;
+	if (!str_starts(version, "1.") || num_u64(version + 2, API_MINOR_MAX, &minor) < 0)
+		return 0;
+	return (unsigned)minor;
 }
 
 /* Once for each executor that is opened. True if another version is spoken from now on. */

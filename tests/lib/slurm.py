@@ -12,7 +12,7 @@ import time
 
 PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "scontrol", "squeue", "srun", "scancel"]
 CONF = """ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 SlurmctldPort={port}
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 AuthType=auth/munge
@@ -51,13 +51,27 @@ PreemptMode=REQUEUE
 PartitionName=main Nodes=ALL Default=YES MaxTime=600 State=UP OverSubscribe=NO PriorityTier=1
 PartitionName=urgent Nodes=ALL MaxTime=600 State=UP PriorityTier=10 PreemptMode=OFF
 """
-NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} RealMemory={memory} State=UNKNOWN\n"
+NODE = "NodeName={name} NodeHostname={host} NodeAddr={address} Port={port} CPUs={cpus} RealMemory={memory} State=UNKNOWN\n"
 
 
 def missing():
     """Why there is none; None if there is."""
     lacking = [name for name in PROGRAMS if not shutil.which(name)]
-    return f"{', '.join(lacking)} not installed" if lacking else None
+    if lacking:
+        return f"{', '.join(lacking)} not installed"
+    return None if address() else f"this host's own name, {host()}, has no address: write it into /etc/hosts"
+
+
+def host():
+    return socket.gethostname().split(".")[0]
+
+
+def address():
+    """A daemon that is not to listen everywhere listens where its host's name leads: 127.0.1.1 where Debian's installer wrote it."""
+    try:
+        return socket.gethostbyname(host())
+    except OSError:
+        return None
 
 
 def free_port():
@@ -81,10 +95,10 @@ class Slurm:
         key = self.dir / "munge/key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        host = socket.gethostname().split(".")[0]
-        text = CONF.format(dir=self.dir, host=host, port=free_port(), job_age=job_age, node_timeout=node_timeout)
+        where = {"host": host(), "address": address()}
+        text = CONF.format(dir=self.dir, port=free_port(), job_age=job_age, node_timeout=node_timeout, **where)
         for name in self.nodes:
-            text += NODE.format(name=name, host=host, port=free_port(), cpus=cpus, memory=memory)
+            text += NODE.format(name=name, port=free_port(), cpus=cpus, memory=memory, **where)
         self.conf.write_text(text, encoding="utf-8")
 
     def __enter__(self):

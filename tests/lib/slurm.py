@@ -14,7 +14,7 @@ PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "scontrol", "squeue", "sr
 CONF = """ClusterName=test
 SlurmctldHost={host}({address})
 SlurmctldPort={port}
-CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+CommunicationParameters=NoCtldInAddrAny{narrow}
 AuthType=auth/munge
 AuthInfo=socket={dir}/munge/sock,cred_expire=5
 CredType=cred/munge
@@ -96,7 +96,9 @@ class Slurm:
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
         where = {"host": host(), "address": address()}
-        text = CONF.format(dir=self.dir, port=free_port(), job_age=job_age, node_timeout=node_timeout, **where)
+        # srun hears its tasks where the host's name leads, and they call it at 127.0.0.1.
+        narrow = ",NoInAddrAny" if where["address"] == "127.0.0.1" else ""
+        text = CONF.format(dir=self.dir, port=free_port(), job_age=job_age, node_timeout=node_timeout, narrow=narrow, **where)
         for name in self.nodes:
             text += NODE.format(name=name, port=free_port(), cpus=cpus, memory=memory, **where)
         self.conf.write_text(text, encoding="utf-8")

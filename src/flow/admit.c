@@ -135,11 +135,12 @@ int engine_advance(struct engine *e, struct err *err)
 	uint64_t until = clock_monotonic_ns() + LOOK_NS;
 	int r = 0;
 	for (;;) {
-		if (!is_found_next(e)) /* thousands in a row, which take no time */
+		bool starts = find_next(e);
+		if (starts || !is_found_next(e)) /* of those, thousands in a row take no time */
 			engine_hear_signals(e);
 		if (r < 0 || e->stopping)
 			return r;
-		if (find_next(e))
+		if (starts)
 			r = start_next(e, err);
 		else if (engine_may_look(e) && (!e->n_running || clock_monotonic_ns() < until))
 			look_next(e);

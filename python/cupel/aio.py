@@ -7,6 +7,9 @@ import codecs
 import contextlib
 from typing import AsyncGenerator, AsyncIterator, Awaitable, Callable, Optional, TypeVar
 
+from .model import LogPart
+from .save import CHUNK
+
 T = TypeVar("T")
 
 
@@ -70,3 +73,14 @@ async def async_texts(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[str
     rest = decoder.decode(b"", True)
     if rest:
         yield rest
+
+
+async def log_pieces(log: "Callable[..., Awaitable[LogPart]]", run_id: str, stream: str,
+                     offset: int) -> AsyncGenerator[bytes, None]:
+    """What a log holds from there on, asked for part by part."""
+    while True:
+        part = await log(run_id, stream, offset=offset, limit=CHUNK)
+        if not part.data:
+            return
+        yield part.data
+        offset += len(part.data)

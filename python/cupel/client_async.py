@@ -12,7 +12,7 @@ import time
 from typing import Any, AsyncGenerator, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import api, save
-from .aio import aclosing, async_texts, finish, within
+from .aio import aclosing, async_texts, finish, log_pieces, within
 from .spec import Moment, StrPath, What, local_path
 from .client import POLL_S, after_event, from_range, not_there_is_refused, where
 from .connection import BACKLOG_S, STALL_S
@@ -263,18 +263,10 @@ class AsyncClient(AsyncDoor):
             return LogPart(body[offset:offset + limit], offset, len(body))
         return LogPart(body, offset, whole_length(206, head.headers, offset, len(body)))
 
-    async def _log_pieces(self, run_id: str, stream: str, offset: int) -> AsyncGenerator[bytes, None]:
-        while True:
-            part = await self.log(run_id, stream, offset=offset, limit=save.CHUNK)
-            if not part.data:
-                return
-            yield part.data
-            offset += len(part.data)
-
     async def logs(self, run_id: str, stream: str = "stdout", *, follow: bool = False,
                    offset: int = 0) -> AsyncIterator[str]:
         if not follow:
-            async for text in async_texts(self._log_pieces(run_id, stream, offset)):
+            async for text in async_texts(log_pieces(self.log, run_id, stream, offset)):
                 yield text
             return
         async with aclosing(self._stream(

@@ -10,7 +10,7 @@ from typing import Any, AsyncGenerator, AsyncIterator, Dict, List, Mapping, Opti
 
 from . import save
 from .spec import Moment, StrPath, What
-from .aio import aclosing, async_texts, finish, within
+from .aio import aclosing, async_texts, finish, log_pieces, within
 from .door import AsyncDoor
 from .errors import CupelError, WaitTimeout
 from .local import POLL_S, Local
@@ -103,18 +103,10 @@ class AsyncLocal(AsyncDoor):
 
     async def logs(self, run_id: str, stream: str = "stdout", *, follow: bool = False,
                    offset: int = 0) -> AsyncIterator[str]:
-        pieces = self._follow(run_id, stream, offset) if follow else self._pieces(run_id, stream, offset)
+        pieces = self._follow(run_id, stream, offset) if follow else log_pieces(self.log, run_id, stream, offset)
         async with aclosing(async_texts(pieces)) as made:
             async for text in made:
                 yield text
-
-    async def _pieces(self, run_id: str, stream: str, offset: int) -> AsyncGenerator[bytes, None]:
-        while True:
-            part = await self.log(run_id, stream, offset=offset, limit=save.CHUNK)
-            if not part.data:
-                return
-            yield part.data
-            offset += len(part.data)
 
     async def _follow(self, run_id: str, stream: str, offset: int) -> AsyncGenerator[bytes, None]:
         args, ends = await asyncio.to_thread(self.sync.follow_args, run_id, stream)

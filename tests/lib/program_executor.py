@@ -2,6 +2,7 @@
 that answer wrongly."""
 
 import json
+import os
 import pathlib
 import shutil
 
@@ -141,9 +142,20 @@ class Node:
         assert out, err
         return status, json.loads(out)
 
+    def at_work(self):
+        """Whether a job there is still being carried out, whatever the program says of it."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if f"CUPEL_HOME={self.shared}/".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
+                    return True
+            except OSError:
+                pass  # it ended meanwhile
+        return False
+
     def forget(self):
-        """What a program that is wrong left is the test's to remove."""
-        shutil.rmtree(self.shared, ignore_errors=True)
+        """What a program that is wrong left is the test's to remove, once nobody writes there any more."""
+        assert lib.wait_until(lambda: not self.at_work())
+        shutil.rmtree(self.shared)
         self.shared.mkdir()
         self.caller.own(self.shared)
 

@@ -71,8 +71,21 @@ static bool fits(const struct engine *e, size_t task)
 	return true;
 }
 
+/* It is being computed elsewhere, for a pipeline that was killed. */
+static bool goes_on(struct engine *e, size_t task)
+{
+	struct ongoing *o = ongoing_find(&e->ongoing, e->tasks[task].key);
+	if (!o)
+		return false;
+	if (!e->tasks[task].had_twin)
+		engine_tell(e, &(struct flow_news){ .kind = FLOW_NEWS_AWAITED,
+						    .task = &e->flow->tasks[task],
+						    .run = o->run });
+	return o->is_awaited = true;
+}
+
 /* The same thing is not computed twice at once: whoever comes second uses what the first one makes, or is run after it if they have one checkpoint. */
-static bool has_twin(const struct engine *e, size_t task)
+static bool has_twin(struct engine *e, size_t task)
 {
 	const struct flow_task *t = &e->flow->tasks[task];
 	const char *key = e->tasks[task].key;
@@ -80,7 +93,7 @@ static bool has_twin(const struct engine *e, size_t task)
 	for (size_t i = 0; alone && key[0] && i < e->n_running; i++)
 		if (str_eq(e->tasks[e->running[i]].key, key))
 			return true;
-	return false;
+	return alone && goes_on(e, task);
 }
 
 /* The first that can be started goes to the head of the queue; those it passes have a twin that runs. */

@@ -139,6 +139,7 @@ void engine_release(struct engine *e)
 	free(e->running);
 	free(e->home);
 	flow_past_free(e->past);
+	ongoing_release(&e->ongoing);
 	key_maker_free(e->keys);
 	finished_reader_close(&e->finished);
 	flow_record_release(&e->record);
@@ -167,6 +168,7 @@ void engine_hear_signals(struct engine *e)
 		e->exit_status = e->exit_status ? e->exit_status : 128 + (int)info.ssi_signo;
 		for (size_t i = 0; i < e->n_running; i++)
 			run_cancel(e->tasks[e->running[i]].run, (int)info.ssi_signo);
+		ongoing_cancel(&e->ongoing, e->config);
 	}
 }
 
@@ -192,8 +194,8 @@ static int wait_for_news(struct engine *e, struct err *err)
 		fds[i] = (struct pollfd){ .fd = e->tasks[e->running[i]].run->fd, .events = POLLIN };
 	fds[n] = (struct pollfd){ .fd = e->signal_fd, .events = POLLIN };
 	show(e);
-	int tick = e->q->viewer && e->q->viewer->tally ? TICK_MS : -1;
-	if (poll(fds, n + 1, engine_may_look(e) ? 0 : tick) < 0 && errno != EINTR)
+	bool ticks = e->ongoing.n || (e->q->viewer && e->q->viewer->tally);
+	if (poll(fds, n + 1, engine_may_look(e) ? 0 : ticks ? TICK_MS : -1) < 0 && errno != EINTR)
 		return err_errno(err, "wait for the runs");
 	if (fds[n].revents)
 		engine_hear_signals(e);
@@ -205,11 +207,18 @@ static int wait_for_news(struct engine *e, struct err *err)
 	return r;
 }
 
+static bool is_done(const struct engine *e)
+{
+	return e->queued.first == e->queued.n && e->ready.first == e->ready.n;
+}
+
 static int work(struct engine *e, struct err *err)
 {
 	int r = engine_advance(e, err);
-	while (r >= 0 && e->n_running > 0) { /* nothing fits nowhere: what is alone is let in */
+	/* Nothing fits nowhere: what is alone is let in, unless it goes on elsewhere. */
+	while (r >= 0 && (e->n_running > 0 || (e->ongoing.n && !e->stopping && !is_done(e)))) {
 		r = wait_for_news(e, err);
+		ongoing_look(&e->ongoing, e->config);
 		if (r >= 0)
 			r = engine_advance(e, err);
 	}
@@ -313,7 +322,7 @@ int flow_run(const struct flow_request *q, struct flow_end *ret, struct err *err
 	if (r < 0)
 		return r;
 	FAULT_PHASE("flow-recorded");
-	flow_past_recover(q->config, e.record.previous, q->resume);
+	flow_past_recover(q->config, e.record.previous, q->resume, &e.ongoing);
 	r = e.signal_fd = run_take_signals(&old, err);
 	if (r >= 0)
 		r = engine_open(&e, q, e.record.previous, err);

@@ -23,6 +23,7 @@ extern const char *const flow_state_names[];
 struct flow_news {
 	enum {
 		FLOW_NEWS_REUSED,
+		FLOW_NEWS_AWAITED, /* `run`, begun by a pipeline that was killed, goes on elsewhere */
 		FLOW_NEWS_STARTED,
 		FLOW_NEWS_ENDED,
 		FLOW_NEWS_AGAIN,

@@ -5,6 +5,7 @@
 #include "flow/finished.h"
 #include "flow/key.h"
 #include "flow/link.h"
+#include "flow/ongoing.h"
 #include "flow/past.h"
 #include "flow/record.h"
 #include "run/run.h"
@@ -44,7 +45,8 @@ struct engine {
 	struct flow_record record;
 	struct key_maker *keys; /* owned */
 	struct finished_reader finished;
-	struct flow_past *past;   /* owned */
+	struct flow_past *past; /* owned */
+	struct ongoing_set ongoing;
 	struct task_state *tasks; /* owned; one a task */
 	struct flow_made *made;   /* owned; one a task */
 	size_t *done;             /* owned; one a step: tasks of it that are */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "flow/flow.h"
+#include "flow/ongoing.h"
 #include "spec/id.h"
 
 struct flow_past;
@@ -21,5 +22,6 @@ unsigned flow_past_attempts(struct flow_past *p, const char *label);
 char *flow_past_why(struct flow_past *p, const char *label, const struct analysis_key *now);
 
 /* Runs of a pipeline, and of those before it that did not end either, that ended well after nobody was there to say so any more are entered as
- * finished. `is_ours`: this process holds its lock. */
-void flow_past_recover(const struct config *c, const char *id, bool is_ours);
+ * finished; those that go on elsewhere are put into `ongoing`. `is_ours`: this process holds its lock. */
+void flow_past_recover(const struct config *c, const char *id, bool is_ours,
+		       struct ongoing_set *ongoing);

@@ -25,7 +25,7 @@ int flow_foresee(const struct flow_request *q, struct flow_foresight **ret, stru
 			    .signal_fd = -1 };
 	char previous[ID_MAX + 1];
 	flow_record_last(q->config, q->flow, previous);
-	flow_past_recover(q->config, previous, false);
+	flow_past_recover(q->config, previous, false, &e.ongoing);
 	int r = engine_open(&e, q, previous, err);
 	if (r < 0)
 		return r;
@@ -34,11 +34,16 @@ int flow_foresee(const struct flow_request *q, struct flow_foresight **ret, stru
 	struct flow_foresight *all = xcalloc(q->flow->n_tasks, sizeof *all);
 	for (size_t t = 0; t < q->flow->n_tasks; t++) {
 		const struct task_state *s = &e.tasks[t];
+		const struct ongoing *ongoing = ongoing_find(&e.ongoing, s->key);
 		all[t].state = s->state;
 		if (s->state == FLOW_REUSED)
 			(void)snprintf(all[t].run, sizeof all[t].run, "%s", e.made[t].run);
 		else if (s->state == FLOW_WAITING)
 			all[t].why = waits_for(&e, t);
+		else if (ongoing && engine_may_reuse(&e, &q->flow->steps[q->flow->tasks[t].step]))
+			all[t].why = xasprintf(
+				"unless %s, which was begun before and goes on elsewhere, makes it",
+				ongoing->run);
 		else if (s->reason)
 			all[t].why = xstrdup(s->reason);
 	}

@@ -102,6 +102,10 @@ void flow_progress_news(void *data, const struct flow_news *n)
 		return;
 	if (n->kind == FLOW_NEWS_STARTED && !p->is_live)
 		fprintf(stderr, "cupel: %s: started: %s\n", label, n->why ? n->why : "");
+	if (n->kind == FLOW_NEWS_AWAITED)
+		fprintf(stderr,
+			"cupel: %s: waits for %s, which was begun before and goes on elsewhere\n",
+			label, n->run);
 	if (n->kind == FLOW_NEWS_AGAIN)
 		fprintf(stderr, "cupel: %s: it is tried again: %s\n", label, n->why);
 }

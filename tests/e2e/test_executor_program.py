@@ -307,30 +307,88 @@ def test_a_pipeline_goes_on_when_the_keeper_of_a_step_elsewhere_was_killed(node)
     assert (runs_of(caller, "last")[-1] / "stdout.log").read_text() == "near\nfar\n"
 
 
-@pytest.mark.parametrize("with_its_keeper", [False, True])
-def test_a_pipeline_that_was_killed_is_resumed_across_executors(node, with_its_keeper):
-    caller = node.caller
-    # Long enough for all that is killed; the second attempt need not wait.
-    folder = pipeline(caller, "case $CUPEL_RUN_ID in *-far-1) sleep 15;; esac")
-    process, run = begin(caller, folder)
-    near = runs_of(caller, "near")[-1]
+def kill(caller, process, run, with_its_keeper):
+    """The pipeline, and the keeper of its far step; returns its id."""
     with process:
         process.send_signal(signal.SIGSTOP)  # it would see its keeper die, and have it taken over
         if with_its_keeper:
             os.kill(program_executor.keeper(caller, run.name), signal.SIGKILL)
         process.kill()
-    if not with_its_keeper:
-        assert lib.wait_until((run / "verdict.json").exists)
-        assert json.loads((run / "verdict.json").read_text())["cause"] == "cancelled"
-    pipeline_id = json.loads((run / "analysis.json").read_text())["pipeline"]["id"]
+    return json.loads((run / "analysis.json").read_text())["pipeline"]["id"]
+
+
+def test_a_pipeline_that_was_killed_is_resumed_across_executors(node):
+    caller = node.caller
+    # Long enough for what is killed; the second attempt need not wait.
+    folder = pipeline(caller, "case $CUPEL_RUN_ID in *-far-1) sleep 15;; esac")
+    process, run = begin(caller, folder)
+    near = runs_of(caller, "near")[-1]
+    pipeline_id = kill(caller, process, run, with_its_keeper=False)
+    assert lib.wait_until((run / "verdict.json").exists)
+    assert json.loads((run / "verdict.json").read_text())["cause"] == "cancelled"
     status, _, err = caller.call(caller.binary, "resume", "-q", pipeline_id, cwd=folder)
     assert status == 0, err
     assert runs_of(caller, "near")[-1] == near  # not run again
     again = runs_of(caller, "far")[-1]
     assert again != run and json.loads((again / "verdict.json").read_text())["executor"]["name"] == "node"
     assert (runs_of(caller, "last")[-1] / "stdout.log").read_text() == "near\nfar\n"
-    # What nobody waits for is whoever's who comes next: if it lost its keeper, it may have no other yet.
-    assert lib.wait_until(lambda: caller.call(caller.binary, "ps")[0] == 0 and not node.jobs())
+
+
+@pytest.mark.parametrize("command", ["resume", "run"])
+def test_what_goes_on_elsewhere_after_a_kill_is_waited_for(node, command):
+    """With its keeper gone too nobody ended the far step: it is not computed a second time."""
+    caller = node.caller
+    folder = pipeline(caller, WAITS)
+    process, run = begin(caller, folder)
+    before = set(runs_of(caller, "far"))
+    pipeline_id = kill(caller, process, run, with_its_keeper=True)
+    status, out, err = caller.call(caller.binary, "plan", "--json", "p.yaml", cwd=folder)
+    assert status == 0 and f"unless {run.name}, which was begun before" in out, err
+    with caller.popen(caller.binary, command, pipeline_id if command == "resume" else "p.yaml", cwd=folder,
+                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        while f"waits for {run.name}".encode() not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        let_go(caller, run.name)
+        _, err = process.communicate(timeout=200)
+        assert process.returncode == 0, err
+    assert b"far: reused" in err and set(runs_of(caller, "far")) == before
+    assert json.loads((run / "verdict.json").read_text())["cause"] == "ok"
+    assert (runs_of(caller, "last")[-1] / "stdout.log").read_text() == "near\nfar\n"
+
+
+def test_who_waits_for_what_goes_on_elsewhere_can_end_it(node):
+    caller = node.caller
+    folder = pipeline(caller, WAITS)
+    process, run = begin(caller, folder)
+    pipeline_id = kill(caller, process, run, with_its_keeper=True)
+    with caller.popen(caller.binary, "resume", pipeline_id, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        while f"waits for {run.name}".encode() not in (line := process.stderr.readline()):
+            assert line, "it ended"
+        wait_taken_over(caller, run.name)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=200)
+        assert process.returncode == 130, err
+    assert lib.wait_until((run / "verdict.json").exists)
+    assert json.loads((run / "verdict.json").read_text())["cause"] == "cancelled"
+
+
+def test_what_goes_on_elsewhere_and_is_attended_by_nobody_is_begun_anew(fresh):
+    """Nobody can say where it is, until somebody mends its record."""
+    node = Node(fresh)
+    folder = pipeline(fresh, "case $CUPEL_RUN_ID in *-far-1) " + WAITS + ";; esac")
+    process, run = begin(fresh, folder)
+    pipeline_id = kill(fresh, process, run, with_its_keeper=True)
+    note = run / "executor.json"
+    known = note.read_bytes()
+    note.write_bytes(b"{}")
+    status, _, err = fresh.call(fresh.binary, "resume", pipeline_id, cwd=folder)
+    assert status == 0, err
+    again = runs_of(fresh, "far")[-1]
+    assert again != run and json.loads((again / "verdict.json").read_text())["cause"] == "ok"
+    note.write_bytes(known)
+    let_go(fresh, run.name)
+    assert lib.wait_until(lambda: fresh.call(fresh.binary, "ps")[0] == 0 and not node.jobs())
+    assert json.loads((run / "verdict.json").read_text())["cause"] == "ok"
 
 
 def test_a_submission_to_the_service(fresh):

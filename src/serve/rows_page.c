@@ -186,6 +186,8 @@ static int add_ledger(struct paging *p, struct ledger *l, uint64_t *ret_total, s
 		if (!is_known(&p->known, text_of(row, "id"))) {
 			json_object_set_new(row, "state", json_string("ended"));
 			json_array_append(p->rows, row);
+		} else if (*ret_total && *ret_total <= COUNT_MAX) {
+			*ret_total -= 1; /* it is being delivered, and counted already */
 		}
 	}
 	return 0;

@@ -7,6 +7,7 @@
 #include "executor/engine_parts.h"
 
 #define REMEMBERED 4
+#define INFO_MS    30000L /* it answered a moment ago, and may have to run programs for this one */
 
 /* An engine that starts again has a new socket, or another version. */
 struct identity {
@@ -96,7 +97,7 @@ int engine_info(struct executor *x, struct engine_info *ret, struct err *err)
 	bool is_identified = identify(x, &who);
 	if (is_identified && recall(&who, ret))
 		return 0;
-	int r = engine_ask(x, &(struct question){ "GET", "/info", NULL, 0 }, &a, err);
+	int r = engine_ask(x, &(struct question){ "GET", "/info", NULL, INFO_MS }, &a, err);
 	if (r < 0)
 		return r;
 	if (a.status != 200)

@@ -96,7 +96,7 @@ static bool has_twin(struct engine *e, size_t task)
 	return alone && goes_on(e, task);
 }
 
-/* The first that can be started goes to the head of the queue; those it passes have a twin that runs. */
+/* The first that can be started goes to the head of the queue; those it passes have a twin that runs, or goes on elsewhere. */
 static bool find_next(struct engine *e)
 {
 	size_t *v = e->queued.v, at = e->queued.first;
@@ -127,7 +127,7 @@ static int start_next(struct engine *e, struct err *err)
 bool engine_may_look(const struct engine *e)
 {
 	return !e->stopping && e->ready.first < e->ready.n &&
-	       e->queued.n - e->queued.first < AHEAD_MAX;
+	       e->queued.n - e->queued.first < AHEAD_MAX + e->ongoing.n;
 }
 
 static void look_next(struct engine *e)

@@ -15,7 +15,8 @@
 #include "base/path.h"
 #include "flow/engine_parts.h"
 
-#define TICK_MS 250
+#define TICK_MS   250
+#define ENDING_NS (15 * NS_PER_SEC) /* for what goes on elsewhere to be asked to end */
 
 const char *const flow_state_names[FLOW_STATE_COUNT_] = {
 	[FLOW_WAITING] = "waiting", [FLOW_READY] = "ready",
@@ -164,11 +165,12 @@ void engine_hear_signals(struct engine *e)
 {
 	struct signalfd_siginfo info;
 	while (read(e->signal_fd, &info, sizeof info) == sizeof info) {
+		if (!e->cancelled)
+			e->cancelled_ns = clock_monotonic_ns();
 		e->stopping = e->cancelled = true;
 		e->exit_status = e->exit_status ? e->exit_status : 128 + (int)info.ssi_signo;
 		for (size_t i = 0; i < e->n_running; i++)
 			run_cancel(e->tasks[e->running[i]].run, (int)info.ssi_signo);
-		ongoing_cancel(&e->ongoing, e->config);
 	}
 }
 
@@ -207,16 +209,20 @@ static int wait_for_news(struct engine *e, struct err *err)
 	return r;
 }
 
-static bool is_done(const struct engine *e)
+/* Something that goes on elsewhere is waited for, as what runs is; or its end, if the pipeline was ended: it may be without a keeper just then. */
+static bool is_awaiting(struct engine *e)
 {
-	return e->queued.first == e->queued.n && e->ready.first == e->ready.n;
+	if (e->cancelled)
+		return ongoing_cancel(&e->ongoing, e->config) &&
+		       clock_monotonic_ns() - e->cancelled_ns < ENDING_NS;
+	return ongoing_is_awaited(&e->ongoing);
 }
 
 static int work(struct engine *e, struct err *err)
 {
 	int r = engine_advance(e, err);
 	/* Nothing fits nowhere: what is alone is let in, unless it goes on elsewhere. */
-	while (r >= 0 && (e->n_running > 0 || (e->ongoing.n && !e->stopping && !is_done(e)))) {
+	while (r >= 0 && (is_awaiting(e) || e->n_running > 0)) {
 		r = wait_for_news(e, err);
 		ongoing_look(&e->ongoing, e->config);
 		if (r >= 0)

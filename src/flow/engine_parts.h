@@ -60,7 +60,8 @@ struct engine {
 	} lookups;
 	bool stopping; /* nothing new is started */
 	bool cancelled;
-	int exit_status; /* of the first that failed */
+	uint64_t cancelled_ns; /* since when */
+	int exit_status;       /* of the first that failed */
 	uint64_t began_ns;
 	unsigned n_cpus;
 	int signal_fd; /* owned */

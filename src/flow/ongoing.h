@@ -2,15 +2,19 @@
  * makes is waited for, not computed a second time. */
 #pragma once
 
+#include <sys/types.h>
+
 #include "base/hash.h"
 #include "spec/config.h"
 #include "spec/id.h"
 
 struct ongoing {
 	char run[ID_MAX + 1];
-	char key[HASH_HEX];
-	uint64_t attended_ns; /* when it was last seen with a keeper */
-	bool is_awaited;      /* by a task of this pipeline */
+	char key[HASH_HEX]; /* "": what it makes is there already */
+	bool is_ours;       /* of the pipeline that is gone on with, not of one before it */
+	bool is_awaited;    /* by a task of this pipeline */
+	unsigned missed;    /* sweeps that found it without a keeper, and could have given it one */
+	pid_t told;         /* the keeper that was asked to end it */
 };
 
 struct ongoing_set {
@@ -21,9 +25,11 @@ struct ongoing_set {
 void ongoing_release(struct ongoing_set *s);
 
 /* True if the run is one of those; it is among them then. */
-bool ongoing_add(struct ongoing_set *s, const struct config *c, const char *run, const char *key);
+bool ongoing_add(struct ongoing_set *s, const struct config *c, const char *run, const char *key,
+		 bool is_ours);
 struct ongoing *ongoing_find(const struct ongoing_set *s, const char *key);
-/* Those that ended are entered as finished if they ended well, and are no longer among them; nor are those that nobody attends any more. */
+/* Those that ended are entered as finished if they ended well, and are no longer among them; nor are those that nobody can attend any more. */
 void ongoing_look(struct ongoing_set *s, const struct config *c);
-/* Those that are waited for are asked to end. */
-void ongoing_cancel(const struct ongoing_set *s, const struct config *c);
+bool ongoing_is_awaited(const struct ongoing_set *s);
+/* Ours are asked to end, once each: to be called again as long as the answer is that some go on. */
+bool ongoing_cancel(struct ongoing_set *s, const struct config *c);

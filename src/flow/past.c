@@ -167,7 +167,8 @@ static bool take_end(void *data, json_t *line)
 }
 
 /* One pipeline. True if it did not end: what came before it may not have been looked at either. */
-static bool recover_one(const struct config *c, const char *id, struct ongoing_set *ongoing)
+static bool recover_one(const struct config *c, const char *id, bool is_ours,
+			struct ongoing_set *ongoing)
 {
 	CLEANUP_JSON json_t *open = json_object();
 	struct recovery r = { .open = open };
@@ -180,7 +181,7 @@ static bool recover_one(const struct config *c, const char *id, struct ongoing_s
 	json_object_foreach(open, run, key)
 	{
 		if (!json_is_string(key) || id_check(run, &unused) < 0 ||
-		    ongoing_add(ongoing, c, run, json_string_value(key)))
+		    ongoing_add(ongoing, c, run, json_string_value(key), is_ours))
 			continue;
 		/* Its keeper saw that nobody waits any more, and is ending it; it may still have succeeded. */
 		(void)record_wait(c->home, run);
@@ -197,9 +198,8 @@ void flow_past_recover(const struct config *c, const char *id, bool is_ours,
 	(void)snprintf(at, sizeof at, "%s", id);
 	for (unsigned i = 0; i < CHAIN_MAX && at[0]; i++) {
 		CLEANUP_JSON json_t *asked = NULL;
-		/* To look at our own lock would be to let go of it. */
-		if ((!(is_ours && i == 0) && flow_record_alive(c, at)) ||
-		    !recover_one(c, at, ongoing) ||
+		bool own = is_ours && i == 0; /* to look at our own lock would be to let go of it */
+		if ((!own && flow_record_alive(c, at)) || !recover_one(c, at, own, ongoing) ||
 		    flow_record_read(c, at, "pipeline.json", &asked, &unused) < 0)
 			return;
 		const char *previous = json_string_value(json_object_get(asked, "previous"));

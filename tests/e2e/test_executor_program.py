@@ -356,6 +356,30 @@ def test_what_goes_on_elsewhere_after_a_kill_is_waited_for(node, command):
     assert (runs_of(caller, "last")[-1] / "stdout.log").read_text() == "near\nfar\n"
 
 
+def test_what_goes_on_elsewhere_is_waited_for_when_another_step_fails(node):
+    """As what runs is: its result is there for the next time."""
+    caller = node.caller
+    folder = pipeline(caller, WAITS)
+    (folder / "flag").touch()
+    text = (folder / "p.yaml").read_text()
+    (folder / "p.yaml").write_text(text.replace("  last:", "  bad: {inputs: [{step: near, path: out/a}, flag], command: 'test -s data/flag'}\n  last:"))
+    process, run = begin(caller, folder)
+    before = set(runs_of(caller, "far"))
+    pipeline_id = kill(caller, process, run, with_its_keeper=True)
+    with caller.popen(caller.binary, "resume", pipeline_id, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        told = b""
+        while b"bad: exit" not in told or f"waits for {run.name}".encode() not in told:
+            assert (line := process.stderr.readline()), told
+            told += line
+        let_go(caller, run.name)
+        _, err = process.communicate(timeout=200)
+        assert process.returncode == 1, err
+    assert json.loads((run / "verdict.json").read_text())["cause"] == "ok"
+    (folder / "flag").write_text("now")
+    status, _, err = caller.call(caller.binary, "run", "-q", "p.yaml", cwd=folder)
+    assert status == 0 and set(runs_of(caller, "far")) == before, err
+
+
 def test_who_waits_for_what_goes_on_elsewhere_can_end_it(node):
     caller = node.caller
     folder = pipeline(caller, WAITS)
@@ -364,7 +388,6 @@ def test_who_waits_for_what_goes_on_elsewhere_can_end_it(node):
     with caller.popen(caller.binary, "resume", pipeline_id, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         while f"waits for {run.name}".encode() not in (line := process.stderr.readline()):
             assert line, "it ended"
-        wait_taken_over(caller, run.name)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=200)
         assert process.returncode == 130, err

@@ -1,13 +1,11 @@
 #include "flow/ongoing.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/proc.h"
 #include "flow/finished.h"
 #include "keeper/alive.h"
 #include "run/run.h"
@@ -45,23 +43,46 @@ bool ongoing_add(struct ongoing_set *s, const struct config *c, const char *run,
 struct ongoing *ongoing_find(const struct ongoing_set *s, const char *key)
 {
 	for (size_t i = 0; key[0] && i < s->n; i++)
-		if (str_eq(s->v[i].key, key))
+		if (!s->v[i].why[0] && str_eq(s->v[i].key, key))
 			return &s->v[i];
 	return NULL;
 }
 
-/* It has ended. Where its result is one, nobody waits for another of that key. */
-static void enter(struct ongoing_set *s, const struct ongoing *ended, const struct config *c)
+const char *ongoing_why(const struct ongoing_set *s, const char *key)
+{
+	for (size_t i = 0; key[0] && i < s->n; i++)
+		if (s->v[i].why[0] && str_eq(s->v[i].key, key))
+			return s->v[i].why;
+	return NULL;
+}
+
+/* It has ended. Where its result is one, nobody waits for another of that key. True: nothing more is to be said of it. */
+static bool enter(struct ongoing_set *s, struct ongoing *ended, const struct config *c)
 {
 	const struct ongoing o = *ended;
-	struct err unused = { 0 };
-	if (!o.key[0] || finished_put(c, o.key, o.run, &unused) < 0)
-		return;
+	struct err err = { 0 };
+	if (!o.key[0])
+		return true;
+	if (finished_put(c, o.key, o.run, &err) < 0) {
+		(void)snprintf(ended->why, sizeof ended->why, "%.*s", (int)sizeof ended->why - 1,
+			       err.text);
+		ended->is_awaited = false;
+		return false;
+	}
 	for (size_t i = 0; i < s->n; i++)
 		if (str_eq(s->v[i].key, o.key)) {
 			s->v[i].key[0] = '\0';
 			s->v[i].is_awaited = false;
 		}
+	return true;
+}
+
+static void give_up(struct ongoing *o)
+{
+	(void)snprintf(o->why, sizeof o->why,
+		       "%s was begun before and may go on elsewhere, but nobody can attend it",
+		       o->run);
+	o->is_awaited = false;
 }
 
 /* A sweep has others attended too, and only so many. */
@@ -84,19 +105,21 @@ void ongoing_look(struct ongoing_set *s, const struct config *c)
 	s->looked_ns = now_ns;
 	for (size_t i = s->n; i > 0; i--) {
 		struct ongoing *o = &s->v[i - 1];
-		bool is_over = has_file(c, o->run, "verdict.json");
-		if (is_over)
-			enter(s, o, c);
-		else if (run_is_alive(c, o->run, NULL))
+		if (o->why[0])
 			continue;
-		else if (!has_swept && now_ns - s->swept_ns >= SWEEP_NS) {
+		if (has_file(c, o->run, "verdict.json")) {
+			if (enter(s, o, c))
+				*o = s->v[--s->n];
+			continue;
+		}
+		if (run_is_alive(c, o->run, NULL))
+			continue;
+		if (!has_swept && now_ns - s->swept_ns >= SWEEP_NS) {
 			s->swept_ns = now_ns;
 			has_swept = run_sweep(c, &report, &unused) >= 0;
 		}
-		if (has_swept && !is_over && had_its_turn(&report, o->run))
-			is_over = ++o->missed > MISSED_MAX;
-		if (is_over)
-			*o = s->v[--s->n];
+		if (has_swept && had_its_turn(&report, o->run) && ++o->missed > MISSED_MAX)
+			give_up(o);
 	}
 }
 
@@ -108,24 +131,12 @@ bool ongoing_is_awaited(const struct ongoing_set *s)
 	return false;
 }
 
-/* The lock is asked again when the descriptor is there: it is then of the process that held it, not of the next one with its number. */
-static void tell(struct ongoing *o, const struct config *c)
-{
-	pid_t keeper = 0, still = 0;
-	if (!run_is_alive(c, o->run, &keeper) || keeper <= 0 || keeper == o->told)
-		return;
-	CLEANUP_FD int fd = proc_pidfd_open(keeper);
-	if (fd >= 0 && run_is_alive(c, o->run, &still) && still == keeper &&
-	    proc_signal(fd, SIGTERM) >= 0)
-		o->told = keeper;
-}
-
 bool ongoing_cancel(struct ongoing_set *s, const struct config *c)
 {
 	bool some = false;
 	for (size_t i = 0; i < s->n; i++)
-		if (s->v[i].is_ours) {
-			tell(&s->v[i], c);
+		if (s->v[i].is_ours && !s->v[i].why[0]) {
+			run_ask_to_end(c, s->v[i].run, &s->v[i].told);
 			some = true;
 		}
 	return some;

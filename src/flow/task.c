@@ -82,6 +82,8 @@ static bool find_finished(struct engine *e, size_t task)
 		set_reason(s, xasprintf("what is known of it can't be read: %s", err.text));
 	else if (lost[0] || s->lost)
 		set_reason(s, xasprintf("its result can't be used: %s", lost[0] ? lost : s->lost));
+	else if (ongoing_why(&e->ongoing, s->key))
+		set_reason(s, xstrdup(ongoing_why(&e->ongoing, s->key)));
 	else
 		set_reason(s, flow_past_why(e->past, e->flow->tasks[task].label,
 					    &e->flow->tasks[task].analysis.key));

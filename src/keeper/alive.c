@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/proc.h"
 #include "spec/id.h"
 
 bool run_is_alive(const struct config *c, const char *id, pid_t *ret_keeper)
@@ -17,6 +19,18 @@ bool run_is_alive(const struct config *c, const char *id, pid_t *ret_keeper)
 	if (alive && ret_keeper)
 		*ret_keeper = lock.l_pid;
 	return alive;
+}
+
+void run_ask_to_end(const struct config *c, const char *id, pid_t *told)
+{
+	pid_t keeper = 0, still = 0;
+	if (!run_is_alive(c, id, &keeper) || keeper <= 0 || keeper == *told)
+		return;
+	CLEANUP_FD int fd = proc_pidfd_open(keeper);
+	/* The lock is asked again when the descriptor is there: it is then of the process that held it, not of the next one with its number. */
+	if (fd >= 0 && run_is_alive(c, id, &still) && still == keeper &&
+	    proc_signal(fd, SIGTERM) >= 0)
+		*told = keeper;
 }
 
 static bool ended_since(const char *home, const char *id, uint64_t since_real_ns)

@@ -137,12 +137,12 @@ static int nobody_attends(const struct following *f, struct err *err)
 static int follow_the_next(struct following *f, struct err *err)
 {
 	struct gc_report report;
-	pid_t keeper = 0, asked = 0;
+	pid_t asked = 0;
 	uint64_t sweep_at = 0;
 	while (run_dir(&f->run) >= 0 && !is_recorded(f)) {
 		struct pollfd fd = { .fd = f->signal_fd, .events = POLLIN };
 		uint64_t now_ns = clock_monotonic_ns();
-		bool alive = run_is_alive(f->run.config, f->run.id, &keeper);
+		bool alive = run_is_alive(f->run.config, f->run.id, NULL);
 		int r = alive || now_ns < sweep_at ? 0 : run_sweep(f->run.config, &report, err);
 		if (r < 0)
 			return r;
@@ -155,8 +155,8 @@ static int follow_the_next(struct following *f, struct err *err)
 				return nobody_attends(f, err);
 			asked = 0;
 		}
-		if (alive && f->cancelled && asked != keeper && kill(keeper, SIGTERM) == 0)
-			asked = keeper;
+		if (f->cancelled)
+			run_ask_to_end(f->run.config, f->run.id, &asked);
 		for (int i = 0; i < 2; i++)
 			pass_on(f, &f->tails[i]);
 	}

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/num.h"
 #include "base/str.h"
 #include "serve/token.h"
 
@@ -118,28 +119,54 @@ int auth_token(struct auth *a, const char *authorization, struct identity *ret, 
 	return 0;
 }
 
+/* Takes "HOST[:PORT]" apart: how long HOST is, with the brackets of an IPv6 address; 0 if it is not of that form. */
+static size_t host_length(const char *text)
+{
+	uint64_t port = 0;
+	bool is_bracketed = text[0] == '[';
+	size_t n = strcspn(text, is_bracketed ? "]" : ":");
+	if (is_bracketed && !text[n])
+		return 0;
+	n += is_bracketed;
+	if (!text[n])
+		return n;
+	return text[n] == ':' && num_u64(text + n + 1, UINT16_MAX, &port) >= 0 && port ? n : 0;
+}
+
 bool auth_host_ok(const char *host)
 {
-	char name[64];
+	char name[INET6_ADDRSTRLEN];
 	struct in6_addr six;
 	struct in_addr four;
-	if (!host || strlen(host) >= sizeof name)
+	size_t n = host ? host_length(host) : 0;
+	bool is_bracketed = n && host[0] == '[';
+	size_t skipped = is_bracketed, kept = n - 2 * skipped;
+	if (!n || kept >= sizeof name)
 		return false;
-	const char *begin = host[0] == '[' ? host + 1 : host;
-	size_t n = host[0] == '[' ? strcspn(begin, "]") : strcspn(begin, ":");
-	memcpy(name, begin, n);
-	name[n] = 0;
-	if (host[0] == '[')
+	memcpy(name, host + skipped, kept);
+	name[kept] = 0;
+	if (is_bracketed)
 		return inet_pton(AF_INET6, name, &six) == 1;
 	return strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &four) == 1;
 }
 
+/* How much of "HOST[:PORT]" counts: browsers leave the default port out, other clients may say it. */
+static size_t significant_length(const char *host)
+{
+	size_t n = strlen(host), named = host_length(host);
+	return named && str_eq(host + named, ":80") ? named : n;
+}
+
 bool auth_origin_ok(const char *origin, const char *fetch_site, const char *host)
 {
+	static const char scheme[] = "http://"; /* the service speaks no TLS */
 	if (fetch_site && !str_eq(fetch_site, "same-origin") && !str_eq(fetch_site, "none"))
 		return false;
 	if (!origin)
 		return true;
-	const char *slashes = strstr(origin, "://");
-	return slashes && host && str_eq(slashes + 3, host);
+	if (!host || !*host || !str_starts(origin, scheme))
+		return false;
+	const char *from = origin + sizeof scheme - 1;
+	size_t n = significant_length(from);
+	return n == significant_length(host) && strncasecmp(from, host, n) == 0;
 }

@@ -16,8 +16,9 @@ void auth_free(struct auth *a);
 int auth_peer(struct auth *a, int fd, struct identity *ret, struct err *err);
 /* Authorization: the header's value, or NULL. -EACCES with the text. */
 int auth_token(struct auth *a, const char *authorization, struct identity *ret, struct err *err);
-/* Whether a request that claims to be for `host` is for a service on TCP: an address or localhost. A name could be one that somebody else points
- * here, for a page of his in a browser of ours. */
+/* Whether a request that claims to be for `host` is for a service on TCP: an address or localhost, with a port or without. A name could be one
+ * that somebody else points here, for a page of his in a browser of ours. */
 bool auth_host_ok(const char *host);
-/* Whether a request that changes something comes from a page of ours or from no page: by what browsers say of it. Each may be NULL. */
+/* Whether a request that changes something comes from a page of this service or from no page, by the headers that browsers send: Origin must be
+ * http://HOST. Each may be NULL. */
 bool auth_origin_ok(const char *origin, const char *fetch_site, const char *host);

@@ -28,6 +28,72 @@ const char *request_header(const struct request *r, const char *name)
 	return MHD_lookup_connection_value(r->mhd, MHD_HEADER_KIND, name);
 }
 
+/* A proxy in front of the service may believe the first of two such headers and the service the second. */
+static const char *const single_headers[] = {
+	"Host",  "Content-Length", "Transfer-Encoding", "Content-Type",  "Authorization",  "Origin",
+	"Range", "Sec-Fetch-Site", "If-Range",          "Last-Event-ID", "Idempotency-Key"
+};
+#define N_SINGLE (sizeof single_headers / sizeof *single_headers)
+
+struct head_check {
+	bool seen[N_SINGLE];
+	const char *wrong; /* borrowed: a constant text; NULL if nothing is wrong */
+	const char *name;  /* borrowed: the header that is repeated, or NULL */
+};
+
+static enum MHD_Result check_header(void *data, enum MHD_ValueKind kind, const char *name,
+				    size_t name_length, const char *value, size_t value_length)
+{
+	static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	struct head_check *c = data;
+	if (!name_length || strspn(name, token) != name_length)
+		c->wrong = "the name of a header has a space or another character that is not "
+			   "allowed";
+	for (size_t i = 0; i < value_length; i++)
+		if (((unsigned char)value[i] < ' ' && value[i] != '\t') || value[i] == 0x7f)
+			c->wrong = "a header has a control character";
+	for (size_t i = 0; i < N_SINGLE; i++) {
+		if (strcasecmp(name, single_headers[i]) != 0)
+			continue;
+		if (c->seen[i])
+			c->name = single_headers[i];
+		c->seen[i] = true;
+	}
+	return MHD_YES;
+}
+
+/* RFC 9112, section 6: where a body ends must not be a matter of opinion. libmicrohttpd believes one of two answers. */
+static const char *framing_fault(const struct request *r, const char *version)
+{
+	const char *length = request_header(r, "Content-Length");
+	const char *encoding = request_header(r, "Transfer-Encoding");
+	uint64_t bytes = 0;
+	if (length && encoding)
+		return "the request has both Content-Length and Transfer-Encoding";
+	if (length && num_u64(length, INT64_MAX, &bytes) < 0)
+		return "Content-Length is not a number of bytes";
+	if (encoding && (strcasecmp(encoding, "chunked") != 0 || !str_eq(version, "HTTP/1.1")))
+		return "the only Transfer-Encoding that this service reads is chunked, in HTTP/1.1";
+	return NULL;
+}
+
+/* The connection ends with the answer: where the next request would begin is not known. */
+static bool refuse_head(struct request *r, const char *version)
+{
+	static const struct problem malformed = { 400, "malformed", NULL };
+	struct head_check c = { 0 };
+	(void)MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, check_header, &c);
+	if (c.name)
+		respond_problem(r, &malformed, "the request has more than one %s header", c.name);
+	else if (c.wrong || (c.wrong = framing_fault(r, version)))
+		respond_problem(r, &malformed, "%s", c.wrong);
+	else
+		return false;
+	respond_header(r, "Connection", "close");
+	return true;
+}
+
 static bool refuse_sender(struct request *r)
 {
 	static const struct problem host = { 421, "wrong-host",
@@ -115,18 +181,20 @@ static bool is_too_large(struct request *r)
 	static const struct problem large = { 413, "too-large", NULL };
 	const char *length = request_header(r, "Content-Length");
 	uint64_t bytes = 0;
-	if (length && num_u64(length, INT64_MAX, &bytes) >= 0 && bytes <= REQUEST_BODY_MAX)
-		return false;
-	if (!length && !r->is_too_large)
+	if (length)
+		(void)num_u64(length, INT64_MAX, &bytes); /* refuse_head has seen that it is one */
+	if (!r->is_too_large && bytes <= REQUEST_BODY_MAX)
 		return false;
 	respond_problem(r, &large, "a request has at most %d bytes", REQUEST_BODY_MAX);
 	return true;
 }
 
 /* Before a body is taken. */
-static void look(struct request *r, const char *method)
+static void look(struct request *r, const char *method, const char *version)
 {
 	static const struct problem malformed = { 400, "malformed", NULL };
+	if (refuse_head(r, version))
+		return;
 	if (r->refused.code) {
 		respond_problem(r, &malformed, "%s", r->refused.text);
 		return;
@@ -138,6 +206,7 @@ static void look(struct request *r, const char *method)
 
 static enum MHD_Result send_answer(struct request *r)
 {
+	r->stage = REQUEST_ANSWERED;
 	struct MHD_Response *response = take_ptr(r->response);
 	enum MHD_Result result = MHD_queue_response(r->mhd, r->status, response);
 	MHD_destroy_response(response);
@@ -176,9 +245,9 @@ static void handle(struct request *r)
 				    crowded = { 503, "unavailable", "ask again in a moment" };
 	r->stage = REQUEST_HANDLED;
 	connection_is_heard(r->connection);
-	if (r->is_too_large) {
-		(void)is_too_large(r);
-	} else if (r->is_crowded) {
+	if (is_too_large(r))
+		return;
+	if (r->is_crowded) {
 		respond_problem(r, &crowded, "too many large requests are being sent");
 		respond_header(r, "Retry-After", "2");
 	} else if (r->connection->door->http->is_closing) {
@@ -197,12 +266,17 @@ enum MHD_Result request_answer(void *data, struct MHD_Connection *mhd, const cha
 		return MHD_NO;
 	if (r->stage == REQUEST_HEAD) {
 		r->stage = REQUEST_BODY;
-		look(r, method);
+		look(r, method, version);
 	} else if (r->stage == REQUEST_BODY && *upload_size) {
 		return take_body(r, upload, upload_size);
 	} else if (r->stage == REQUEST_BODY) {
 		handle(r);
+	} else if (r->stage == REQUEST_ANSWERED) {
+		*upload_size = 0; /* the rest of a body that was refused */
+		return MHD_YES;
 	}
+	if (r->stage == REQUEST_HANDLED)
+		request_must_go_on(r, 0);
 	if (r->response)
 		return send_answer(r);
 	/* Only now: an answer that was there before the handler returned needs no waiting. */
@@ -224,12 +298,25 @@ static void unwait(struct request *r)
 void request_wait(struct request *r)
 {
 	struct http *h = r->connection->door->http;
+	if (r->response)
+		return;
+	r->n_waits++;
+	if (r->is_waiting)
+		return;
 	r->is_waiting = true;
 	r->next = h->waiting;
 	r->before = &h->waiting;
 	if (r->next)
 		r->next->before = &r->next;
 	h->waiting = r;
+}
+
+/* libmicrohttpd calls again and again for a request that is neither answered nor suspended, without a pause. */
+void request_must_go_on(struct request *r, unsigned n_waits_before)
+{
+	static const struct problem host = { 500, "host", NULL };
+	if (!r->response && r->n_waits == n_waits_before)
+		respond_problem(r, &host, "the service has no answer to this request");
 }
 
 void respond_with(struct request *r, unsigned status, struct MHD_Response *taken)

@@ -89,10 +89,12 @@ static void done(void *data, bool is_done)
 {
 	static const struct problem ends = { 503, "shutting-down", "ask again in a moment" };
 	struct task_at_desk *t = data;
+	unsigned n_waits = t->request->n_waits;
 	if (is_done)
 		t->reading->answer(t->request, t->data);
 	else
 		respond_problem(t->request, &ends, "the service ends");
+	request_must_go_on(t->request, n_waits);
 	t->reading->release(t->data);
 	free(t);
 }

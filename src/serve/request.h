@@ -32,7 +32,7 @@ struct MHD_Response;
 struct route;
 struct connection;
 
-enum request_stage { REQUEST_HEAD, REQUEST_BODY, REQUEST_HANDLED };
+enum request_stage { REQUEST_HEAD, REQUEST_BODY, REQUEST_HANDLED, REQUEST_ANSWERED };
 
 struct request {
 	const struct context *context;
@@ -49,6 +49,7 @@ struct request {
 	struct MHD_Response *response; /* owned until it is sent */
 	unsigned status;
 	bool is_waiting;   /* for its answer */
+	unsigned n_waits;  /* how often somebody promised an answer (request_wait) */
 	bool is_suspended; /* the library does not look at it meanwhile */
 	bool is_too_large; /* more came than a body may have */
 	bool is_crowded;   /* there was no room for it beside those of others */
@@ -64,8 +65,10 @@ bool request_number(struct request *r, const char *key, uint64_t max, uint64_t o
 		    uint64_t *ret);
 /* The body as an object, owned by the caller. NULL: the request is answered. */
 json_t *request_object(struct request *r);
-/* The answer comes later. */
+/* The answer comes later. Each callback that leaves the request unanswered says so again. */
 void request_wait(struct request *r);
+/* Answers 500 if the request is neither answered nor waits anew since n_waits had this value: nothing would ever answer it. */
+void request_must_go_on(struct request *r, unsigned n_waits_before);
 
 /* What is worked on at the desk for a request. */
 struct reading {

@@ -53,8 +53,11 @@ static void fail(struct request *r, const struct child_result *result)
 static void done(void *data, const struct child_result *result)
 {
 	struct question *q = data;
-	if (q->request)
+	unsigned n_waits = q->request ? q->request->n_waits : 0;
+	if (q->request) {
 		q->answer(q->request, result, q);
+		request_must_go_on(q->request, n_waits);
+	}
 	question_free(q);
 }
 
@@ -69,8 +72,7 @@ static void ask_for(struct request *r, const char *submitter, struct strv *words
 	struct question *q = xcalloc(1, sizeof *q);
 	*words = (struct strv){ 0 };
 	*q = (struct question){ r, answer, file };
-	if (!r->is_waiting)
-		request_wait(r);
+	request_wait(r);
 	const struct child_request request = { .words = &taken, .submitter = submitter };
 	int code = child_run(r->context->children, &request, done, q, &err);
 	if (code >= 0)

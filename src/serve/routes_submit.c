@@ -104,7 +104,7 @@ void submit_later(struct request *r, const struct submit_request *ask)
 	/* What an analysis names and is not there is a mistake in it: 404 is for what the address names. */
 	if (code < 0)
 		respond_failure(r, code == -ENOENT ? -EINVAL : code, &err);
-	else if (!r->is_waiting)
+	else
 		request_wait(r);
 }
 

@@ -208,6 +208,55 @@ def test_no_path_leads_elsewhere(service, path):
     assert b'"error"' in answer or b"<html>" in answer
 
 
+POST = b"POST /v1/plan HTTP/1.1\r\nHost: cupel\r\nContent-Type: application/json\r\nConnection: close\r\n"
+GET = b"GET /v1 HTTP/1.1\r\nHost: cupel\r\nConnection: close\r\n"
+PLAN = b'{"analysis":{"command":["true"]}}'
+LENGTH = b"Content-Length: %d\r\n" % len(PLAN)
+CHUNKED, CHUNKS = b"Transfer-Encoding: chunked\r\n", b"%x\r\n%b\r\n0\r\n\r\n" % (len(PLAN), PLAN)
+
+
+def test_a_request_means_one_thing_only(service):
+    """Whatever a proxy and this service could read in two ways is refused, and the connection ends: what follows is no request."""
+    for fine in (POST + LENGTH + b"\r\n" + PLAN, POST + CHUNKED + b"\r\n" + CHUNKS, GET + b"Accept: a\r\nAccept: b\r\n\r\n"):
+        assert service.raw(fine).startswith(b"HTTP/1.1 200 "), fine
+    follows = b"GET /v1/openapi.json HTTP/1.1\r\nHost: cupel\r\n\r\n"
+    too_large = (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 20 + b"0\r\n\r\n"
+    cases = {
+        "both": POST + LENGTH + CHUNKED + b"\r\n" + CHUNKS,
+        "both, the other way round": POST + CHUNKED + LENGTH + b"\r\n" + CHUNKS,
+        "both, and too large": POST + b"Content-Length: 5\r\n" + CHUNKED + b"\r\n" + too_large,
+        "two lengths": POST + LENGTH + b"Content-Length: 2\r\n\r\n" + PLAN,
+        "the same length twice": POST + LENGTH + LENGTH + b"\r\n" + PLAN,
+        "a list of lengths": POST + b"Content-Length: 33, 33\r\n\r\n" + PLAN,
+        "a signed length": POST + b"Content-Length: +33\r\n\r\n" + PLAN,
+        "a space before the colon": POST + b"Content-Length : 33\r\n\r\n" + PLAN,
+        "another encoding": POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + CHUNKS,
+        "identity": POST + LENGTH + b"Transfer-Encoding: identity\r\n\r\n" + PLAN,
+        "chunks twice": POST + CHUNKED + CHUNKED + b"\r\n" + CHUNKS,
+        "chunks in HTTP/1.0": POST.replace(b"HTTP/1.1", b"HTTP/1.0") + CHUNKED + b"\r\n" + CHUNKS,
+        "two hosts": GET + b"Host: evil.example\r\n\r\n",
+        "the same host twice": GET + b"host: cupel\r\n\r\n",
+        "two tokens": GET + b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
+        "two origins": POST + LENGTH + b"Origin: http://cupel\r\nOrigin: http://evil\r\n\r\n" + PLAN,
+        "two types": POST + LENGTH + b"Content-Type: text/plain\r\n\r\n" + PLAN,
+        "a carriage return": GET + b"X: a\rb\r\n\r\n",
+        "a header that begins with a space": b"GET /v1 HTTP/1.1\r\n Host: evil\r\nHost: cupel\r\n\r\n",
+    }
+    for name, data in cases.items():
+        answer = service.raw(data + follows)
+        assert re.findall(rb"HTTP/1.1 (\d+) ", answer)[:1] == [b"400"] and b'"openapi"' not in answer, (name, answer[:300])
+    assert service.get("/v1").status == 200
+
+
+def test_only_pages_of_this_service_change_things(outside):
+    token = bearer(outside.token("t", "--scope", "submit"))
+    own = f"127.0.0.1:{outside.port}"
+    for origin, status in ((None, 200), (f"http://{own}", 200), (f"https://{own}", 403), (f"ftp://{own}", 403), ("http://evil.example", 403),
+                           (f"http://{own}.evil.example", 403), (f"http://evil@{own}", 403), ("http://127.0.0.1:1", 403), ("null", 403)):
+        headers = {**token, **JSON, "Host": own, **({"Origin": origin} if origin else {})}
+        assert outside.ask("POST", "/v1/plan", PLAN, headers, tcp=True).status == status, origin
+
+
 def test_malformed_requests_leave_it_serving(service):
     huge = b"POST /v1/runs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 104857600\r\n\r\n"
     for data in (b"\0" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"G" * 100000, b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -433,7 +482,7 @@ def test_a_token_ends_when_it_was_said(outside):
 
 def test_a_name_that_somebody_points_here_is_none_of_ours(outside):
     token = bearer(outside.token("t"))
-    for host in ("evil.example", f"evil.example:{outside.port}", "127.0.0.1.evil.example", "[evil]", "localhost.evil.example"):
+    for host in ("evil.example", f"evil.example:{outside.port}", "127.0.0.1.evil.example", "[evil]", "localhost.evil.example", "[::1].evil", "127.0.0.1:80@evil", "127.0.0.1:evil", "::1"):
         assert outside.get("/v1", {**token, "Host": host}, tcp=True).status == 421, host
     for host in ("localhost", f"localhost:{outside.port}", f"127.0.0.1:{outside.port}", "[::1]:80"):
         assert outside.get("/v1", {**token, "Host": host}, tcp=True).status == 200, host

@@ -92,11 +92,36 @@ static void ranges(void **state)
 
 static void only_addresses_and_localhost_are_hosts(void **state)
 {
-	static const char *const good[] = { "localhost",     "LocalHost:80", "127.0.0.1",
-					    "10.0.0.1:8470", "[::1]:80",     NULL };
-	static const char *const bad[] = {
-		"", "example.org", "127.0.0.1.example.org:80", "[x]", "localhost.example.org", NULL
-	};
+	static const char *const good[] = { "localhost",     "LocalHost:80",    "127.0.0.1",
+					    "10.0.0.1:8470", "[::1]:80",        "[::1]",
+					    "localhost:1",   "[fe80::1]:65535", NULL };
+	static const char *const bad[] = { "",
+					   "example.org",
+					   "127.0.0.1.example.org:80",
+					   "[x]",
+					   "localhost.example.org",
+					   "[::1].evil",
+					   "[::1]evil:80",
+					   "[::1",
+					   "[]",
+					   "[::1]:",
+					   "::1",
+					   "127.0.0.1:80@evil",
+					   "127.0.0.1:evil",
+					   "127.0.0.1:",
+					   "127.0.0.1:0",
+					   "127.0.0.1:65536",
+					   "127.0.0.1:80:80",
+					   "127.0.0.1:+80",
+					   "localhost:80/",
+					   "evil@localhost",
+					   "127.0.0.1,evil",
+					   " localhost",
+					   "[fe80::1%25eth0]",
+					   "[127.0.0.1]",
+					   "[[::1]]",
+					   ":80",
+					   NULL };
 	for (const char *const *host = good; *host; host++)
 		assert_true(auth_host_ok(*host));
 	for (const char *const *host = bad; *host; host++)
@@ -109,6 +134,18 @@ static void only_our_own_pages_change_things(void **state)
 	assert_true(auth_origin_ok(NULL, NULL, "h"));
 	assert_true(auth_origin_ok("http://h", "same-origin", "h"));
 	assert_true(auth_origin_ok(NULL, "none", "h"));
+	assert_true(auth_origin_ok("http://h", NULL, "h:80"));
+	assert_true(auth_origin_ok("http://[::1]:8470", NULL, "[::1]:8470"));
+	assert_true(auth_origin_ok("http://localhost:8470", NULL, "LocalHost:8470"));
+	static const char *const wrong[] = { "https://h",     "ftp://h",   "HTTP://h",
+					     "http://h:8470", "http://h/", "http://x@h",
+					     "http:h",        "h",         "x http://h",
+					     "http://",       "",          NULL };
+	for (const char *const *origin = wrong; *origin; origin++)
+		assert_false(auth_origin_ok(*origin, NULL, "h"));
+	assert_false(auth_origin_ok("http://", NULL, ""));
+	assert_false(auth_origin_ok("http://h", NULL, NULL));
+	assert_false(auth_origin_ok("http://h:81", NULL, "h:82"));
 	assert_false(auth_origin_ok("http://h.evil", NULL, "h"));
 	assert_false(auth_origin_ok("null", NULL, "h"));
 	assert_false(auth_origin_ok("http://h", "cross-site", "h"));

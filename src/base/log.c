@@ -5,18 +5,22 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/str.h"
+#include "base/terminal.h"
 
+/* A message is one line: also the control characters that a log may have are written out. */
 static void add_visible(struct str *line, const char *text)
 {
-	for (const char *p = text; *p; p++) {
-		unsigned char c = (unsigned char)*p;
-
-		if (c < 0x20 || c == 0x7f)
-			str_addf(line, "\\x%02x", c);
-		else
-			str_add_n(line, p, 1);
+	struct terminal_filter filter = { 0 };
+	while (*text) {
+		size_t n = strcspn(text, "\n\t\r\b");
+		terminal_filter_add(&filter, text, n, line);
+		terminal_filter_end(&filter, line);
+		if (text[n])
+			str_addf(line, "\\x%02x", (unsigned char)text[n]);
+		text += n + (text[n] != 0);
 	}
 }
 

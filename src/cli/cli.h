@@ -51,6 +51,7 @@ struct run_args {
 	bool json;
 	bool quiet;
 	bool timings;
+	bool raw;
 	bool is_plan;
 	/* Of a pipeline. */
 	struct strv force;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/terminal.h"
 #include "cli/executor.h"
 #include "cli/simple.h"
 #include "conform/conform.h"
@@ -159,15 +160,17 @@ const struct command command_executor_check = {
 
 static void show_begin(void *data, const char *name)
 {
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[K%s ...", name);
+	if (!isatty(STDERR_FILENO))
+		return;
+	terminal_control(stderr, "\r\033[K");
+	fprintf(stderr, "%s ...", name);
 }
 
 static void show_end(void *data, const struct outcome *o)
 {
 	const struct check_args *args = data;
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[K");
+		terminal_control(stderr, "\r\033[K");
 	if (args->json)
 		return;
 	printf("%-8s %-17s %5.1f s  %s%s%s\n", outcome_names[o->status], o->name,

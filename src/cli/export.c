@@ -231,7 +231,7 @@ static int main_report(const struct command *self, int argc, char **argv)
 	CLEANUP_FREE char *otherwise = xasprintf("%s.html", s.id);
 	make_page(&s, NULL, &page);
 	if (str_eq(args.to, "-"))
-		return fs_write_all(STDOUT_FILENO, page.text, page.length) < 0 ? 125 : 0;
+		return fwrite(page.text, 1, page.length, stdout) < page.length ? 125 : 0;
 	if (write_report(args.to ? args.to : otherwise, &page, &path, &err) < 0)
 		return cli_fail(&err);
 	print_result(&args, path, 1, page.length);

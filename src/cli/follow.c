@@ -2,9 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/fs.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -18,17 +16,16 @@ static char *path_of(const char *id, int which)
 
 static int pass_on(void *data, const void *bytes, size_t length)
 {
-	return fs_write_all(*(const int *)data, bytes, length);
+	return terminal_out_write(data, bytes, length);
 }
 
-int follow_fetch(struct client *c, const char *id, struct err *err)
+int follow_fetch(struct client *c, const char *id, struct terminal_out to[2], struct err *err)
 {
 	for (int i = 0; i < 2; i++) {
-		int fd = i ? STDERR_FILENO : STDOUT_FILENO;
 		CLEANUP_FREE char *path = path_of(id, i);
 		const struct client_request request = { .path = path,
 							.sink = pass_on,
-							.data = &fd };
+							.data = &to[i] };
 		int r = client_call(c, &request, NULL, err);
 		if (r < 0)
 			return r;
@@ -38,6 +35,7 @@ int follow_fetch(struct client *c, const char *id, struct err *err)
 
 struct following {
 	struct client_stream *streams[2]; /* owned; NULL: it has come to its end */
+	struct terminal_out *to;          /* borrowed; one for each stream */
 };
 
 static void following_release(struct following *f)
@@ -47,7 +45,7 @@ static void following_release(struct following *f)
 }
 
 /* 1: that was the end. */
-static int hear(const struct sse_event *event, int fd, struct err *err)
+static int hear(const struct sse_event *event, struct terminal_out *to, struct err *err)
 {
 	if (str_eq(event->event, "end"))
 		return 1;
@@ -55,7 +53,7 @@ static int hear(const struct sse_event *event, int fd, struct err *err)
 	const json_t *text = json_object_get(data, "text");
 	if (!str_eq(event->event, "log") || !json_is_string(text))
 		return 0;
-	int r = fs_write_all(fd, json_string_value(text), json_string_length(text));
+	int r = terminal_out_write(to, json_string_value(text), json_string_length(text));
 	return r < 0 ? err_set(err, ERR_HOST, -r, "write the log: %s", strerrordesc_np(-r)) : 0;
 }
 
@@ -68,7 +66,7 @@ static int take_news(struct following *f, int which, struct err *err)
 			return news;
 		if (news != CLIENT_EVENT)
 			continue; /* what is connected again goes on behind the last event */
-		int r = hear(&event, which ? STDERR_FILENO : STDOUT_FILENO, err);
+		int r = hear(&event, &f->to[which], err);
 		if (r > 0)
 			client_stream_freep(&f->streams[which]);
 		if (r)
@@ -76,9 +74,9 @@ static int take_news(struct following *f, int which, struct err *err)
 	}
 }
 
-int follow_stream(struct client *c, const char *id, struct err *err)
+int follow_stream(struct client *c, const char *id, struct terminal_out to[2], struct err *err)
 {
-	CLEANUP(following_release) struct following f = { 0 };
+	CLEANUP(following_release) struct following f = { .to = to };
 	int r = 0;
 	for (int i = 0; r >= 0 && i < 2; i++) {
 		CLEANUP_FREE char *path = path_of(id, i);

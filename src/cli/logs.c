@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/proc.h"
+#include "base/terminal.h"
 #include "cli/await.h"
 #include "cli/follow.h"
 #include "cli/records.h"
@@ -22,17 +23,20 @@
 struct logs_args {
 	bool json;
 	bool follow;
+	bool raw;
 };
 
 static int set_flag(void *target, const struct option_row *row, const char *value, struct err *err)
 {
 	struct logs_args *a = target;
-	*(row->number ? &a->follow : &a->json) = true;
+	bool *const flags[] = { &a->json, &a->follow, &a->raw };
+	*flags[row->number] = true;
 	return 0;
 }
 
 static const struct option_row rows[] = {
 	{ 'f', "follow", NULL, "go on until the run has ended", set_flag, 1 },
+	{ 0, "raw", NULL, "do not escape control characters on a terminal", set_flag, 2 },
 	{ 0, "json", NULL, "print where the logs are, as JSON", set_flag, 0 },
 };
 static const struct options logs_options = { rows, sizeof rows / sizeof *rows };
@@ -42,6 +46,7 @@ struct following {
 	const char *id;
 	int dir_fd;     /* owned */
 	int log_fds[2]; /* owned; -1 as long as it is not there */
+	struct terminal_out to[2];
 	int inotify_fd; /* owned */
 	int keeper_fd;  /* owned; -1 if there is none to be had */
 };
@@ -55,7 +60,7 @@ static void following_release(struct following *f)
 	cleanup_fd(&f->keeper_fd);
 }
 
-/* The stored bytes as they are, as far as they go: stdout.log to stdout, stderr.log to stderr. */
+/* The stored bytes, as far as they go: stdout.log to stdout, stderr.log to stderr. */
 static int pass_on(struct following *f, struct err *err)
 {
 	static const char *const names[] = { "stdout.log", "stderr.log" };
@@ -70,7 +75,7 @@ static int pass_on(struct following *f, struct err *err)
 		}
 		for (ssize_t n;
 		     f->log_fds[i] >= 0 && (n = read(f->log_fds[i], buffer, sizeof buffer)) > 0;)
-			if (fs_write_all(i ? STDERR_FILENO : STDOUT_FILENO, buffer, (size_t)n) < 0)
+			if (terminal_out_write(&f->to[i], buffer, (size_t)n) < 0)
 				return err_errno(err, "write the log");
 	}
 	return 0;
@@ -129,6 +134,12 @@ static int follow(struct following *f, struct err *err)
 	return r;
 }
 
+static void end_both(struct terminal_out to[2])
+{
+	(void)terminal_out_end(&to[0]);
+	(void)terminal_out_end(&to[1]);
+}
+
 static void print_paths(const struct config *c, const char *id)
 {
 	CLEANUP_FREE char *out = xasprintf("%s/runs/%s/stdout.log", c->home, id);
@@ -142,11 +153,14 @@ static void print_paths(const struct config *c, const char *id)
 static int by_record(const struct config *c, const char *id, const struct logs_args *args,
 		     struct err *err)
 {
+	enum terminal_bytes bytes = args->raw ? TERMINAL_RAW : TERMINAL_SAFE;
 	CLEANUP(following_release)
 	struct following f = { .config = c,
 			       .id = id,
 			       .dir_fd = -1,
 			       .log_fds = { -1, -1 },
+			       .to = { terminal_out(STDOUT_FILENO, bytes),
+				       terminal_out(STDERR_FILENO, bytes) },
 			       .inotify_fd = -1,
 			       .keeper_fd = -1 };
 	CLEANUP_FREE char *path = xasprintf("%s/runs/%s", c->home, id);
@@ -157,7 +171,9 @@ static int by_record(const struct config *c, const char *id, const struct logs_a
 	f.dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (f.dir_fd < 0)
 		return err_errno(err, "open %s", path);
-	return args->follow ? follow(&f, err) : pass_on(&f, err);
+	int r = args->follow ? follow(&f, err) : pass_on(&f, err);
+	end_both(f.to);
+	return r;
 }
 
 static bool has_record(const struct config *c, const struct remote *remote, const char *id,
@@ -205,8 +221,13 @@ static int by_service(const struct config *c, const struct remote *remote, const
 	const char *state = json_string_value(json_object_get(told, "state"));
 	if (remote->is_here || (str_eq(state, "queued") && !args->follow))
 		return 0; /* it has not begun, or never did */
-	return args->follow ? follow_stream(remote->client, id, err)
-			    : follow_fetch(remote->client, id, err);
+	enum terminal_bytes bytes = args->raw ? TERMINAL_RAW : TERMINAL_SAFE;
+	struct terminal_out to[] = { terminal_out(STDOUT_FILENO, bytes),
+				     terminal_out(STDERR_FILENO, bytes) };
+	r = args->follow ? follow_stream(remote->client, id, to, err)
+			 : follow_fetch(remote->client, id, to, err);
+	end_both(to);
+	return r;
 }
 
 static int main_logs(const struct command *self, int argc, char **argv)
@@ -237,9 +258,11 @@ static int main_logs(const struct command *self, int argc, char **argv)
 
 const struct command command_logs = {
 	.name = "logs",
-	.usage = "[-f] [--json] ID",
+	.usage = "[-f] [--raw] [--json] ID",
 	.summary = "what a run wrote; with -f also what it goes on to write",
-	.details = "Its stdout goes to stdout, its stderr to stderr.",
+	.details =
+		"Its stdout goes to stdout, its stderr to stderr. On a terminal, control characters are escaped (\\x1b);\n"
+		"files and pipes get every byte.",
 	.options = &logs_options,
 	.main = main_logs,
 };

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "base/terminal.h"
 #include "cli/cli.h"
 
 /* In the order of use: make runs, look at them, hand them on, what they run in, what keeps all of it sound. */
@@ -154,6 +155,7 @@ static int finish(int status)
 int main(int argc, char **argv)
 {
 	tidy_inheritance();
+	terminal_guard();
 	if (argc < 2) {
 		overview(stderr);
 		return 2;

@@ -15,6 +15,7 @@
 
 struct outputs_args {
 	bool json;
+	bool raw;
 	const char *to;     /* borrowed from argv, or NULL */
 	const char *id;     /* borrowed from argv */
 	const char *wanted; /* borrowed from argv, or NULL: all */
@@ -23,6 +24,12 @@ struct outputs_args {
 static int set_json(void *target, const struct option_row *row, const char *value, struct err *err)
 {
 	((struct outputs_args *)target)->json = true;
+	return 0;
+}
+
+static int set_raw(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	((struct outputs_args *)target)->raw = true;
 	return 0;
 }
 
@@ -35,6 +42,7 @@ static int set_to(void *target, const struct option_row *row, const char *value,
 static const struct option_row rows[] = {
 	{ 0, "json", NULL, "print JSON: the manifest, or the entries that PATH names", set_json,
 	  0 },
+	{ 0, "raw", NULL, "do not escape control characters on a terminal", set_raw, 0 },
 	{ 0, "to", "DIR", "copy them into this directory, which is made if need be", set_to, 0 },
 };
 static const struct options options = { rows, sizeof rows / sizeof *rows };
@@ -95,9 +103,11 @@ static int give(const struct fetch *f, const struct outputs_args *args, struct e
 		return r;
 	if (args->json)
 		json_print(wanted ? chosen : f->manifest);
-	else if (one && !args->to)
-		return fetch_print(f, one, STDOUT_FILENO, err);
-	else if (!args->to)
+	else if (one && !args->to) {
+		struct terminal_out to =
+			terminal_out(STDOUT_FILENO, args->raw ? TERMINAL_RAW : TERMINAL_SAFE);
+		return fetch_print(f, one, &to, err);
+	} else if (!args->to)
 		return outputs_print(f->manifest, chosen, err);
 	return 0;
 }
@@ -154,7 +164,7 @@ static int main_outputs(const struct command *self, int argc, char **argv)
 
 const struct command command_outputs = {
 	.name = "outputs",
-	.usage = "ID [PATH] [--to DIR] [--json]",
+	.usage = "ID [PATH] [--to DIR] [--raw] [--json]",
 	.summary = "what a run left behind: listed, printed or copied",
 	.details =
 		"Without PATH, or with a directory or a glob, they are listed; the PATH of one file prints it. Each is compared\n"

@@ -21,6 +21,7 @@ struct rerun_args {
 	bool verify;
 	bool json;
 	bool quiet;
+	bool raw;
 	struct tolerance tolerance;
 };
 
@@ -29,12 +30,12 @@ static void args_release(struct rerun_args *a)
 	cleanup_free(&a->id);
 }
 
-enum { FLAG_VERIFY, FLAG_JSON, FLAG_QUIET };
+enum { FLAG_VERIFY, FLAG_JSON, FLAG_QUIET, FLAG_RAW };
 
 static int set_flag(void *target, const struct option_row *row, const char *value, struct err *err)
 {
 	struct rerun_args *a = target;
-	bool *const flags[] = { &a->verify, &a->json, &a->quiet };
+	bool *const flags[] = { &a->verify, &a->json, &a->quiet, &a->raw };
 	*flags[row->number] = true;
 	return 0;
 }
@@ -61,6 +62,7 @@ static const struct option_row rows[] = {
 	  set_tolerance, 0 },
 	{ 0, "json", NULL, "print the result as JSON", set_flag, FLAG_JSON },
 	{ 'q', "quiet", NULL, "no status line and no summary", set_flag, FLAG_QUIET },
+	{ 0, "raw", NULL, "do not escape control characters on a terminal", set_flag, FLAG_RAW },
 };
 static const struct options rerun_options = { rows, sizeof rows / sizeof *rows };
 
@@ -145,7 +147,8 @@ static int start(struct rerunning *r, int *ret_status, struct err *err)
 				       .analysis = &r->rerun.analysis,
 				       .resolved = &r->resolved,
 				       .viewer = &viewer,
-				       .is_silent = args->verify };
+				       .is_silent = args->verify,
+				       .bytes = args->raw ? TERMINAL_RAW : TERMINAL_SAFE };
 	int e = run_local(&request, ret_status, err);
 	if (e < 0 || args->json)
 		return e;

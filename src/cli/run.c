@@ -56,6 +56,7 @@ static int run_it(struct run_args *args, struct analysis *analysis, int *ret_sta
 				       .analysis = analysis,
 				       .resolved = &resolved,
 				       .viewer = &viewer,
+				       .bytes = args->raw ? TERMINAL_RAW : TERMINAL_SAFE,
 				       .ret_stages = &stages,
 				       .ret_keeper = &keeper };
 	uint64_t resolved_ns = clock_monotonic_ns();

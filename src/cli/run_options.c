@@ -39,6 +39,12 @@ static int set_timings(void *target, const struct option_row *row, const char *v
 	return 0;
 }
 
+static int set_raw(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	((struct run_args *)target)->raw = true;
+	return 0;
+}
+
 enum { TEXT_RUNTIME, TEXT_ID, TEXT_PROFILE, TEXT_QUEST, TEXT_NAME, TEXT_EXECUTOR };
 
 static int set_text(void *target, const struct option_row *row, const char *value, struct err *err)
@@ -265,9 +271,10 @@ static int set_wait(void *target, const struct option_row *row, const char *valu
 }
 
 /* Those that only `run` has, those of both, those that only `submit` has. */
-enum { N_RUN_ROWS = 1, N_SUBMIT_ROWS = 4 };
+enum { N_RUN_ROWS = 2, N_SUBMIT_ROWS = 4 };
 static const struct option_row rows[] = {
 	{ 0, "timings", NULL, "say where the time went, stage by stage", set_timings, 0 },
+	{ 0, "raw", NULL, "do not escape control characters on a terminal", set_raw, 0 },
 	{ 'r', "runtime", "NAME", "run in this runtime (default: base)", set_text, TEXT_RUNTIME },
 	{ 0, "id", "ID", "name the run (default: one is made)", set_text, TEXT_ID },
 	{ 0, "name", "TEXT", "a title for people", set_text, TEXT_NAME },

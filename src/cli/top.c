@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
+#include "base/terminal.h"
 #include "cli/records.h"
 #include "cli/remote.h"
 #include "view/live.h"
@@ -67,8 +68,8 @@ struct screen {
 static void screen_release(struct screen *s)
 {
 	if (s->is_taken) {
-		printf("\033[?25h\033[?1049l"); /* cursor, the screen that was there */
-		(void)fflush(stdout);
+		terminal_control(stdout,
+				 "\033[?25h\033[?1049l"); /* cursor, the screen that was there */
 		(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &s->before);
 	}
 	s->is_taken = false;
@@ -86,7 +87,7 @@ static void take_screen(struct screen *s)
 	raw.c_cc[VTIME] = 0;
 	s->is_taken = tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw) == 0;
 	if (s->is_taken)
-		printf("\033[?1049h\033[?25l");
+		terminal_control(stdout, "\033[?1049h\033[?25l");
 }
 
 /* Signals are read, so that the screen is given back whatever ends us. */
@@ -203,7 +204,7 @@ static int look(const struct looking *l, struct err *err)
 	if (r < 0)
 		return r;
 	if (is_taken)
-		printf("\033[H\033[J");
+		terminal_control(stdout, "\033[H\033[J");
 	if (l->args->json) {
 		json_print(runs);
 	} else {

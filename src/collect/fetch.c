@@ -79,7 +79,7 @@ static int compare(const json_t *file, const char *path, const char *hex, struct
 		       "output '%.200s' is not what was collected: its sha256 is %s", path, hex);
 }
 
-int fetch_print(const struct fetch *f, const json_t *file, int to_fd, struct err *err)
+int fetch_print(const struct fetch *f, const json_t *file, struct terminal_out *to, struct err *err)
 {
 	CLEANUP_FREE char *path = fetch_path(file);
 	CLEANUP_FD int fd = path ? source_open(f, path, err)
@@ -93,9 +93,11 @@ int fetch_print(const struct fetch *f, const json_t *file, int to_fd, struct err
 		if (n < 0)
 			return err_errno(err, "read output '%.200s'", path);
 		hash_add(hash, buffer, (size_t)n);
-		if (fs_write_all(to_fd, buffer, (size_t)n) < 0)
+		if (terminal_out_write(to, buffer, (size_t)n) < 0)
 			return err_errno(err, "write the output");
 	}
+	if (terminal_out_end(to) < 0)
+		return err_errno(err, "write the output");
 	hash_end(hash, hex);
 	return compare(file, path, hex, err);
 }

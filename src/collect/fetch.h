@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/terminal.h"
 
 /* outputs.json of a run directory; "partial" is true too if they were set aside later. -ENOENT (caller) if nothing was collected. */
 int fetch_manifest(int run_fd, json_t **ret, struct err *err);
@@ -16,7 +17,8 @@ struct fetch {
 	const json_t *manifest; /* borrowed */
 };
 
-/* The bytes of one file into a descriptor. -EBADMSG (host) if they are not those that were collected: they are out by then. */
-int fetch_print(const struct fetch *f, const json_t *file, int to_fd, struct err *err);
+/* Writes the bytes of one file. -EBADMSG (host) if they are not those that were collected: they are out by then. */
+int fetch_print(const struct fetch *f, const json_t *file, struct terminal_out *to,
+		struct err *err);
 /* A copy at its own path below dest_fd: whole, compared and synced before it has its name, and never in place of something else. */
 int fetch_copy(const struct fetch *f, const json_t *file, int dest_fd, struct err *err);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
+#include "base/terminal.h"
 #include "keeper/alive.h"
 
 #define NEXT_LOOK_MS  100
@@ -22,7 +23,8 @@
 struct tail {
 	const char *name;
 	int log_fd; /* owned */
-	int to_fd;  /* borrowed; -1 once nobody reads it */
+	struct terminal_out to;
+	bool is_read; /* somebody reads what is written */
 };
 
 struct following {
@@ -71,18 +73,31 @@ static bool wait_for_reader(struct following *f, int to_fd)
 static void pass_on(struct following *f, struct tail *t)
 {
 	char buffer[PIPE_BUF];
+	/* Filtered text is up to four times as long. */
+	size_t room = t->to.is_filtered ? sizeof buffer / 4 : sizeof buffer;
 	if (t->log_fd < 0 && run_dir(&f->run) >= 0) {
 		int fd = fs_open_beneath(f->run.dir_fd, t->name, O_RDONLY | O_CLOEXEC, 0);
 		t->log_fd = fd < 0 ? -1 : fd;
 	}
-	while (t->log_fd >= 0 && t->to_fd >= 0) {
-		ssize_t n = read(t->log_fd, buffer, sizeof buffer);
+	while (t->log_fd >= 0 && t->is_read) {
+		ssize_t n = read(t->log_fd, buffer, room);
 		if (n <= 0)
 			return;
 		if (f->q->viewer && f->q->viewer->clear)
 			f->q->viewer->clear(f->q->viewer->data);
-		if (!wait_for_reader(f, t->to_fd) || fs_write_all(t->to_fd, buffer, (size_t)n) < 0)
-			t->to_fd = -1; /* our reader is gone; the log has it all */
+		/* When our reader is gone, the log has it all. */
+		t->is_read = wait_for_reader(f, t->to.fd) &&
+			     terminal_out_write(&t->to, buffer, (size_t)n) >= 0;
+	}
+}
+
+/* The run has ended: nothing completes a character any more. */
+static void end_tails(struct following *f)
+{
+	for (int i = 0; i < 2; i++) {
+		pass_on(f, &f->tails[i]);
+		if (f->tails[i].is_read)
+			(void)terminal_out_end(&f->tails[i].to);
 	}
 }
 
@@ -160,8 +175,6 @@ static int follow_the_next(struct following *f, struct err *err)
 		for (int i = 0; i < 2; i++)
 			pass_on(f, &f->tails[i]);
 	}
-	for (int i = 0; i < 2; i++)
-		pass_on(f, &f->tails[i]);
 	return 0;
 }
 
@@ -177,12 +190,11 @@ static int follow(struct following *f, int *ret_exit_status, struct err *err)
 		if (fds[0].revents)
 			on_message(f);
 	}
-	if (f->run.last.kind != KEEPER_MSG_REFUSED)
-		for (int i = 0; i < 2; i++)
-			pass_on(f, &f->tails[i]);
 	int r = 0;
 	if (f->run.last.kind == KEEPER_MSG_NONE && f->q->resolved->attended)
 		r = follow_the_next(f, err);
+	if (f->run.last.kind != KEEPER_MSG_REFUSED)
+		end_tails(f);
 	if (f->q->viewer && f->q->viewer->clear)
 		f->q->viewer->clear(f->q->viewer->data);
 	FAULT_PHASE("run-followed");
@@ -206,8 +218,10 @@ int run_local(const struct run_request *request, int *ret_exit_status, struct er
 		.q = request,
 		.run = RUNNING_INIT,
 		.signal_fd = -1,
-		.tails = { { "stdout.log", -1, request->is_silent ? -1 : STDOUT_FILENO },
-			   { "stderr.log", -1, request->is_silent ? -1 : STDERR_FILENO } },
+		.tails = { { "stdout.log", -1, terminal_out(STDOUT_FILENO, request->bytes),
+			     !request->is_silent },
+			   { "stderr.log", -1, terminal_out(STDERR_FILENO, request->bytes),
+			     !request->is_silent } },
 	};
 	int r = run_prepare(request->config, err);
 	if (r >= 0)

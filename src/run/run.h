@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/terminal.h"
 #include "box/plan.h"
 #include "executor/executor.h"
 #include "executor/oci.h"
@@ -124,6 +125,7 @@ struct run_request {
 	const struct resolved *resolved;
 	const struct run_viewer *viewer; /* or NULL */
 	bool is_silent;                  /* the analysis's own output goes to its log only */
+	enum terminal_bytes bytes;       /* what of that output a terminal gets */
 	struct stages *ret_stages;       /* NULL, or filled with where the time went */
 	/* NULL: waited for. Or filled with the keeper's pid if it has said its last word and is ending: the caller is to wait for it,
 	 * when there is nothing better to do; 0: there is none. */

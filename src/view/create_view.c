@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "base/terminal.h"
 #include "view/status.h"
 
 void create_line_tell(void *data, const char *phase, const char *line)
@@ -22,7 +23,7 @@ void create_line_tell(void *data, const char *phase, const char *line)
 void create_line_clear(struct create_line *l)
 {
 	if (l->on_screen)
-		fprintf(stderr, "\r\033[K");
+		terminal_control(stderr, "\r\033[K");
 	l->on_screen = false;
 }
 

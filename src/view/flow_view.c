@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "base/terminal.h"
 #include "view/status.h"
 
 #define PLAN_SHARDS_MAX 20   /* of a step that are listed one by one */
@@ -18,7 +19,7 @@ static void clear(struct flow_progress *p)
 {
 	progress_clear(&p->reading);
 	if (p->on_screen)
-		(void)!write(STDERR_FILENO, "\r\033[K", 4);
+		terminal_control(stderr, "\r\033[K");
 	p->on_screen = false;
 }
 

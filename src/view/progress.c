@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "base/terminal.h"
 
 #define PAUSE_NS (NS_PER_SEC / 10)
 
@@ -13,7 +14,7 @@ static void say(struct progress *p, const char *text)
 {
 	CLEANUP_FREE char *clean = str_visible(text);
 	CLEANUP_FREE char *line = xasprintf("\r\033[Kcupel: %s: %.100s", p->about, clean);
-	(void)!write(STDERR_FILENO, line, strlen(line));
+	terminal_control(stderr, line);
 	p->on_screen = true;
 	p->last_ns = clock_monotonic_ns();
 }
@@ -42,6 +43,6 @@ void progress_files(void *data, uint64_t files, uint64_t bytes)
 void progress_clear(struct progress *p)
 {
 	if (p->on_screen)
-		(void)!write(STDERR_FILENO, "\r\033[K", 4);
+		terminal_control(stderr, "\r\033[K");
 	p->on_screen = false;
 }

@@ -7,6 +7,7 @@
 
 #include "base/num.h"
 #include "base/str.h"
+#include "base/terminal.h"
 
 #define ROOM_LEFT 3 /* at the end of the live line: a terminal writes ^C there */
 
@@ -35,16 +36,18 @@ static size_t fitting(const char *text, unsigned room)
 
 void status_show(const char *text)
 {
-	CLEANUP_FREE char *line =
-		xasprintf("\r\033[K%.*s", (int)fitting(text, columns() - ROOM_LEFT), text);
-	(void)!write(STDERR_FILENO, line, strlen(line));
+	CLEANUP_STR struct str line = { 0 };
+	struct terminal_filter filter = { 0 };
+	str_add(&line, "\r\033[K");
+	terminal_filter_add(&filter, text, fitting(text, columns() - ROOM_LEFT), &line);
+	terminal_send(stderr, line.text, line.length);
 }
 
 void status_clear(void *data)
 {
 	struct status *s = data;
 	if (s->on_screen)
-		(void)!write(STDERR_FILENO, "\r\033[K", 4);
+		terminal_control(stderr, "\r\033[K");
 	s->on_screen = false;
 }
 

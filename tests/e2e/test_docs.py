@@ -140,7 +140,7 @@ def test_plan_has_the_options_of_run():
 
 def test_submit_has_the_options_of_run_and_its_own():
     own = {"--priority", "--key", "--not-before", "--wait"}
-    assert options("submit") == options("run") - {"--timings"} | own
+    assert options("submit") == options("run") - {"--timings", "--raw"} | own
     assert documented("cupel-submit.1") >= own and documented("cupel-submit.1") <= options("submit")
     assert "Those of *cupel-run*(1) but *--timings*" in page("cupel-submit.1")
 

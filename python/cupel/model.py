@@ -6,6 +6,8 @@ import dataclasses
 import pathlib
 from typing import Any, Dict, List, Mapping, Optional
 
+from .advice import in_python
+
 # Ends by which somebody else ended the analysis: its exit status is 128 + a signal.
 _KILLED = frozenset({"signal", "oom", "cpu", "denied", "cancelled", "lost"})
 _PIPELINE_ENDS = frozenset({"ok", "failed", "cancelled"})
@@ -70,6 +72,13 @@ def _map(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def recorded_notes(said: Mapping[str, Any]) -> str:
+    """The notes as they are recorded, with the options of the command line."""
+    places = (said, _map(said.get("verdict")), _map(said.get("submission")))
+    found = (_text(place.get(key)) for key in ("completion_notes", "error", "note") for place in places)
+    return next(filter(None, found), "")
+
+
 def run_of(said: Mapping[str, Any]) -> Run:
     """A run as `cupel show --json`, verdict.json, or the service tells of it."""
     verdict, submission = _map(said.get("verdict")), _map(said.get("submission"))
@@ -90,7 +99,7 @@ def run_of(said: Mapping[str, Any]) -> Run:
         id=str(said.get("id", "")), state=state, kind=_text(said.get("kind")) or "run", cause=cause,
         exit_status=_number(first("exit_status")), exit_code=_number(first("exit_code")),
         signal=_number(first("signal")), name=_text(said.get("name")), quest=_text(said.get("quest")),
-        completion_notes=_text(first("completion_notes")) or _text(first("error")) or _text(first("note")) or "",
+        completion_notes=in_python(recorded_notes(said)),
         runtime=_text(_map(runtime).get("name")) or _text(runtime), submitter=_text(said.get("submitter")),
         submitted=_text(first("submitted")) or _text(first("accepted")), started=_text(first("started")),
         ended=_text(first("ended")), directory=pathlib.Path(directory) if directory else None,

@@ -142,6 +142,8 @@ static void plan_names(const struct plan_request *q, struct plan *p)
 {
 	p->id = xstrdup(q->id);
 	p->work_dir = config_work_dir(q->config, q->id);
+	p->host_work_dir = q->caller_has_work_dir ? config_work_dir_aside(q->config, q->id)
+						  : xstrdup(p->work_dir);
 	p->cwd = xstrdup(p->work_dir);
 	p->hostname = xstrdup("cupel");
 	if (q->analysis->checkpoint)
@@ -213,6 +215,7 @@ void plan_release(struct plan *p)
 	free(p->rules);
 	free(p->id);
 	free(p->work_dir);
+	free(p->host_work_dir);
 	free(p->cwd);
 	free(p->hostname);
 	free(p->checkpoint);

@@ -67,8 +67,9 @@ struct plan_rlimit {
 };
 
 struct plan {
-	char *id;           /* owned */
-	char *work_dir;     /* owned */
+	char *id;       /* owned */
+	char *work_dir; /* owned; in the box */
+	char *host_work_dir; /* owned; the same on the host: another path if the caller has a directory there */
 	char *cwd;          /* owned */
 	char *hostname;     /* owned */
 	char *checkpoint;   /* owned or NULL; where the checkpoint is in the box */
@@ -120,7 +121,8 @@ struct plan_request {
 	uint64_t deadline_unix;         /* for CUPEL_DEADLINE; 0 in `cupel plan` */
 	const char *
 		snapshot; /* where the copy of the analysis's db_snapshot will be; NULL: it has none */
-	const char *home; /* the real path of the home; needed only for a checkpoint */
+	const char *home;         /* the real path of the home; needed only for a checkpoint */
+	bool caller_has_work_dir; /* the caller made a directory at the path of the working directory: it is his, and stays as it is */
 };
 
 void plan_release(struct plan *p);

@@ -132,7 +132,7 @@ int plan_work(const struct plan_request *q, struct plan *p, struct err *err)
 	static const char *const directories[] = { "data", "docs", "code", "out", "tmp", "home" };
 	for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
 		strv_add(&p->work_dirs, directories[i]);
-	plan_step(p, STEP_WORK, p->work_dir, p->work_dir);
+	plan_step(p, STEP_WORK, p->work_dir, p->host_work_dir);
 	if (p->checkpoint) {
 		plan_step(p, STEP_CHECKPOINT, p->checkpoint, NULL);
 		plan_set_checkpoint(p, q->home, q->analysis->checkpoint_key);

@@ -39,13 +39,28 @@ static int root_open(const char *path, struct err *err)
 	return fd < 0 ? err_errno(err, "open %s", parent) : fd;
 }
 
+/* What is there is never used, whoever made it: the caller's own directory was seen before the run was planned. */
+static int already_there(int root_fd, const char *path, struct err *err)
+{
+	struct stat st = { 0 };
+	if (fstatat(root_fd, path_base(path), &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_set(err, ERR_CALLER, EEXIST, "the working directory %s exists already",
+			       path);
+	const char *what = S_ISLNK(st.st_mode)   ? "a symbolic link"
+			   : S_ISDIR(st.st_mode) ? "a directory"
+						 : "a file";
+	return err_set(
+		err, ERR_CALLER, EEXIST,
+		"the working directory %s exists already: %s that belongs to uid %u; remove it, or use another id",
+		path, what, (unsigned)st.st_uid);
+}
+
 /* The new directory, seen to be the one just made: ours, empty-handed for others, no link. */
 static int dir_make(int root_fd, const char *path, struct err *err)
 {
 	const char *name = path_base(path);
 	if (mkdirat(root_fd, name, 0700) < 0)
-		return errno == EEXIST ? err_set(err, ERR_CALLER, EEXIST,
-						 "the working directory %s exists already", path)
+		return errno == EEXIST ? already_there(root_fd, path, err)
 				       : err_errno(err, "make %s", path);
 	FAULT_PHASE("scratch-directory");
 	CLEANUP_FD int fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -351,9 +366,11 @@ int scratch_sweep(const struct scratch_dead *dead, struct fs_removed *ret, struc
 		int r = scratch_remove(&s, ret, err);
 		return r < 0 ? r : 1;
 	}
-	/* The bare directory below an image, or one whose maker died at once: only if it is ours and empty. */
+	/* The bare directory below an image, or one whose maker died at once: only if it is ours, empty, and has the mode that dir_make()
+	 * gives. A directory that the caller made for the files of an analysis is open to others. */
 	struct stat st;
-	bool own = !s.mounted && fstat(s.dir_fd, &st) == 0 && st.st_uid == geteuid();
+	bool own = !s.mounted && fstat(s.dir_fd, &st) == 0 && st.st_uid == geteuid() &&
+		   (st.st_mode & 07777) == 0700;
 	return own && unlinkat(s.root_fd, path_base(s.path), AT_REMOVEDIR) == 0 ? 1 : 0;
 }
 

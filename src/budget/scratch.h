@@ -73,7 +73,7 @@ struct scratch_mark {
 int scratch_mark(const struct scratch *s, struct scratch_mark *ret);
 
 /* For gc: a dead run's working directory. An image is removed if it was made for this home; a plain directory if it is the marked one; an
- * empty directory of ours in any case; whatever else is at that path is somebody else's. 1 if something was removed, otherwise 0. */
+ * empty directory of ours with mode 0700 in any case; whatever else is at that path is somebody else's. 1 if something was removed, otherwise 0. */
 struct scratch_dead {
 	const char *path;
 	const char *home;

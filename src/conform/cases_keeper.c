@@ -117,7 +117,7 @@ static int submit_again(struct conform *c, const struct attempt *t, const json_t
 		.analysis = &a,
 		.runtime = &resolved.runtime,
 		.plan = &resolved.plan,
-		.work_dir = resolved.plan.work_dir,
+		.work_dir = resolved.plan.host_work_dir,
 		.stage = stage,
 		.uid = (uid_t)json_integer_value(json_object_get(noted, "uid")),
 		.gid = (gid_t)json_integer_value(json_object_get(noted, "gid")),

@@ -127,10 +127,22 @@ static char *work_id(const struct config *c, const char *path)
 	return NULL;
 }
 
+/* The same of one that is beside its caller's own directory (config_work_dir_aside). */
+static char *work_id_aside(const struct config *c, const char *path)
+{
+	if (path_base(path)[0] != '.')
+		return NULL;
+	CLEANUP_FREE char *parent = path_parent(path);
+	CLEANUP_FREE char *beside = path_join(parent, path_base(path) + 1);
+	return work_id(c, beside);
+}
+
 static void collect_mount(struct collecting *c, const char *path)
 {
 	const struct config *config = c->q->config;
-	CLEANUP_FREE char *id = work_id(config, path);
+	CLEANUP_FREE char *named = work_id(config, path);
+	CLEANUP_FREE char *aside = named ? NULL : work_id_aside(config, path);
+	const char *id = named ? named : aside;
 	struct scratch_dead dead = { .path = path, .home = config->home };
 	struct fs_removed removed = { 0 };
 	struct err why = { 0 };

@@ -19,6 +19,7 @@
 struct job attend_job(const struct attendance *t)
 {
 	const struct keeper_request *q = t->s->k.q;
+	const char *made = t->s->k.scratch.path; /* also by the keeper before us */
 	return (struct job){
 		.id = q->id,
 		.name = t->name,
@@ -26,7 +27,7 @@ struct job attend_job(const struct attendance *t)
 		.analysis = q->analysis,
 		.runtime = q->runtime,
 		.plan = q->plan,
-		.work_dir = q->plan->work_dir,
+		.work_dir = made ? made : q->plan->host_work_dir,
 		.stage = t->stage,
 		.uid = t->s->uid,
 		.gid = t->s->gid,

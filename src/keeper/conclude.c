@@ -219,10 +219,10 @@ static void record_cleaned(const struct cleaning *c)
 		return;
 	(void)record_event(
 		&k->record, "removed",
-		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "path", json_text(k->q->plan->work_dir),
-			  "files", json_u64(c->removed.files), "dirs", json_u64(c->removed.dirs),
-			  "bytes", json_u64(c->removed.bytes), "remained",
-			  json_u64(c->removed.remained), "error",
+		json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "path", json_text(k->scratch.path), "files",
+			  json_u64(c->removed.files), "dirs", json_u64(c->removed.dirs), "bytes",
+			  json_u64(c->removed.bytes), "remained", json_u64(c->removed.remained),
+			  "error",
 			  c->scratch_result < 0 ? json_text(c->scratch_err.text) : json_null()),
 		NULL);
 }

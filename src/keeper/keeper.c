@@ -35,7 +35,7 @@ static int claim(struct keeper_state *s, struct err *err)
 {
 	struct keeping *k = &s->k;
 	const struct keeper_request *q = k->q;
-	struct record_traces traces = { .work_dir = q->plan->work_dir,
+	struct record_traces traces = { .work_dir = q->plan->host_work_dir,
 					.cgroup_parent = q->config->cgroup_parent };
 	if (q->again)
 		return record_adopt(q->config->home, q->id, &k->record, err);

@@ -88,7 +88,7 @@ int keeper_make_scratch(struct keeper_state *s, int mechanism, struct err *err)
 	const struct keeper_request *q = s->k.q;
 	struct scratch_request request = {
 		.home = q->config->home,
-		.path = q->plan->work_dir,
+		.path = q->plan->host_work_dir,
 		.limit_bytes = q->plan->limits.at[LIMIT_DISK].value,
 		.limit_inodes = q->plan->limits.at[LIMIT_INODES].value,
 		.owner_uid = s->uid,

@@ -1,5 +1,6 @@
 /* What was asked, completed from configuration and host: the last step that reads the world before planning. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -218,6 +219,19 @@ static char *snapshot_path(const struct config *c, const struct analysis *a, con
 	return home ? xasprintf("%s/runs/%s/" SNAPSHOT_NAME, home, id) : NULL;
 }
 
+/* Has the caller made a directory where the run is to work? Only his own counts, and no link is followed. It is never written to, so it
+ * may change afterwards: the run works beside it, and the box alone has that directory at this path. */
+static bool caller_has_work_dir(const struct config *c, const struct analysis *a, const char *id)
+{
+	struct stat st;
+	if (!a->id) /* a new id is nobody's */
+		return false;
+	CLEANUP_FREE char *path = config_work_dir(c, id);
+	CLEANUP_FD int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	uid_t caller = c->caller.is_set ? c->caller.uid : geteuid();
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == caller;
+}
+
 static int resolve(const struct config *c, struct analysis *a, enum activation_how how,
 		   const struct plan_grant *grant, struct resolved *r, struct err *err)
 {
@@ -244,6 +258,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 		.grant = grant,
 		.snapshot = snapshot,
 		.home = home,
+		.caller_has_work_dir = caller_has_work_dir(c, a, r->id),
 		.deadline_unix = (clock_real_ns() + r->limits.at[LIMIT_TIME].value) / NS_PER_SEC,
 	};
 	if (in_reach)

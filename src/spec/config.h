@@ -178,6 +178,8 @@ char *config_service_socket(const struct config *c);
 char *config_ledger_shown(const struct config *c);
 /* The working directory of a run: root + template with {id} replaced. Owned by the caller. */
 char *config_work_dir(const struct config *c, const char *id);
+/* Where a run works on the host if its caller already has a directory at that path: beside it, by a name that no id gives. Owned. */
+char *config_work_dir_aside(const struct config *c, const char *id);
 /* Profile, defaults, analysis in rising priority, then ceilings. */
 int config_limits(const struct config *c, const struct limits *runtime, const struct analysis *a,
 		  struct limits *ret, struct err *err);

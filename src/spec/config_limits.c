@@ -15,6 +15,15 @@ char *config_work_dir(const struct config *c, const char *id)
 	return path_join(c->work_root, name);
 }
 
+char *config_work_dir_aside(const struct config *c, const char *id)
+{
+	CLEANUP_FREE char *path = config_work_dir(c, id);
+	CLEANUP_FREE char *parent = path_parent(path);
+	/* Every name of a template starts with the same letters or with an id, and no id starts with a dot. */
+	CLEANUP_FREE char *name = xasprintf(".%s", path_base(path));
+	return path_join(parent, name);
+}
+
 static const struct limits *profile_said(const struct config *c, const char *name)
 {
 	for (size_t i = 0; i < c->n_profiles; i++) {

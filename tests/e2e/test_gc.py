@@ -34,9 +34,9 @@ def quiet(caller):
     assert lib.wait_until(lambda: not leftovers.processes(caller))
 
 
-def die(caller):
+def die(caller, run_id=None):
     """A run whose keeper and whose caller were killed: its id."""
-    process, run_id = caller.start("--", "sleep", "1000")
+    process, run_id = caller.start("--", "sleep", "1000", id=run_id)
     with process:
         events = caller.run_dir(run_id) / "events.jsonl"
         assert lib.wait_until(lambda: events.exists() and '"started"' in events.read_text())
@@ -45,6 +45,33 @@ def die(caller):
         os.kill(keeper, signal.SIGKILL)
         process.kill()
     return run_id
+
+
+@pytest.mark.parametrize("entry_is_there", [True, False])
+def test_a_directory_of_the_caller_stays(cupel, entry_is_there):
+    """Where a run of his was to work and died: his own is never removed, even if it is empty; the run's is."""
+    gc(cupel)
+    run_id = cupel.new_id()
+    place = cupel.work_dir(run_id)
+    aside = place.with_name(f".{place.name}")
+    place.mkdir(mode=0o755)
+    before = cupel.own(place).stat()
+    try:
+        die(cupel, run_id)
+        quiet(cupel)
+        assert aside.exists(), "the control: that is where it worked"
+        if not entry_is_there:
+            (cupel.home / "active" / run_id).unlink()
+        assert gc(cupel)["lost"] == 1
+        quiet(cupel)
+        after = place.stat()
+        assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (before.st_ino, before.st_mode, before.st_mtime_ns)
+        if cupel.who == "user" and not entry_is_there:
+            subprocess.run(["rm", "-r", str(aside)], check=True)  # nothing says any more whose it is
+        assert not aside.exists()
+    finally:
+        place.rmdir()
+    leftovers.assert_nothing_left(cupel)
 
 
 def age(path, days):

@@ -103,7 +103,7 @@ def test_each_end_is_a_value(cupel, python, end):
              result.notes[0].code, result.ok, str(result.directory))
         """)
     verdict = json.loads((cupel.run_dir(told[5]) / "verdict.json").read_text(encoding="utf-8"))
-    assert told[3].startswith(verdict["completion_notes"]) and told[6] == verdict["cause"] == told[0][1]
+    assert told[3].startswith(verdict["completion_notes"].partition("--")[0]) and "--" not in told[3] and told[6] == verdict["cause"] == told[0][1]
     assert abs(told[4] - verdict["usage"]["wall_usec"] / 1e6) < 1e-6 and told[8] == str(cupel.run_dir(told[5]))
     if expected:
         assert told[0] == expected, told
@@ -115,7 +115,7 @@ def test_each_end_is_a_value(cupel, python, end):
 
 @pytest.mark.parametrize("call", [
     "[]", "''", "['a\\0b']", "b'true'", "7", "['true'], timeout_seconds=0", "['true'], timeout_seconds='9'", "['true'], memory_limit_mb=-1",
-    "['true'], cpu_quota=float('nan')", "['true'], cwd='/no/such/place'", "['true'], env={'CUPEL_X': '1'}", "['true'], env={'A': 1}",
+    "['true'], cpu_quota=float('nan')", "['true'], cwd='/no/such/place'", "['true'], env={'A': 1}",
     "['true'], metadata=[]", "['true'], metadata={'timeout_seconds': 'long'}", "['true'], run_id='../x'", "['true'], nonsense=1",
     "['true'], outputs_to=True", "['\\udc80']"])
 def test_a_misuse_is_told_by_an_exception(root, python, call):
@@ -285,6 +285,111 @@ def test_temporary_directories_are_ours_alone(cupel, python):
         """)
     assert told == [True, True, "0o755", [True, False],
                     ["CupelError", "CupelError", "ValueError", "ValueError", "ValueError", "ValueError"], True]
+
+
+ADVICE = {
+    "memory": ("['python3', '-c', 'x = bytearray(300_000_000)']", "memory_limit_mb=64", r"memory_limit_mb=\d+", r'limits=\{"memory": "\d+M"\}'),
+    "time": ("['sleep', '60']", "timeout_seconds=0.5", "with timeout_seconds,", r'with limits\["time"\],'),
+}
+
+
+@pytest.mark.parametrize("limit", ADVICE)
+def test_notes_name_the_arguments_of_python(root, python, limit):
+    command, options, named, plain = ADVICE[limit]
+    told = python(root, f"""
+        by_name = isolated_run({command}, {options})
+        plain = cupel.connect().show(by_name.run_id)
+        tell(by_name.completion_notes, plain.completion_notes, by_name.run_id)
+        """)
+    recorded = json.loads((root.run_dir(told[2]) / "verdict.json").read_text(encoding="utf-8"))["completion_notes"]
+    assert re.search(named, told[0]) and re.search(plain, told[1]) and f"--{limit}" in recorded
+    assert "--" not in told[0] + told[1]
+
+
+def test_the_callers_whole_environment_can_be_given(cupel, python):
+    """Names that cupel sets itself are dropped, and said."""
+    told = python(cupel, """
+        os.environ.update({"CUPEL_RUN_ID": "not this", "CUPEL_X": "x", "OF_THE_CALLER": "y", "BASH_FUNC_f%%": "() { :; }"})
+        result = isolated_run("echo $CUPEL_RUN_ID $CUPEL_X $OF_THE_CALLER", env=os.environ.copy())
+        other = isolated_run(["true"], env={"A": "1"})
+        note = [note.text for note in result.notes if note.code == "env-dropped"]
+        tell(facts(result), result.stdout == f"{result.run_id} y\\n", note, note[0] in result.completion_notes, other.has("env-dropped"))
+        """)
+    assert told[:2] == [[0, "ok"], True] and len(told[2]) == 1 and told[3:] == [True, False]
+    assert all(name in told[2][0] for name in ("CUPEL_RUN_ID", "CUPEL_X", "BASH_FUNC_f%%"))
+
+
+def test_an_older_name_of_a_profile(root, python):
+    told = python(root, """
+        same = RESOURCE_LIMITS["notebook_execution"] == RESOURCE_LIMITS["notebook"]
+        RESOURCE_LIMITS["notebook_execution"]["memory_limit_mb"] = 345
+        result = isolated_run(["true"], profile="notebook_execution")
+        asked = json.loads((result.directory / "analysis.json").read_text())
+        tell(same, "notebook_execution" in RESOURCE_LIMITS, sorted(RESOURCE_LIMITS), RESOURCE_LIMITS["notebook"]["memory_limit_mb"],
+             asked["profile"], asked["limits"]["memory"]["value"], asked["limits"]["time"]["value"])
+        """)
+    assert told == [True, True, ["default", "notebook", "post_process", "tool"], 345, "notebook", "345M", "10m"]
+
+
+# A directory of the caller at the path of the run's own.
+
+def test_a_run_by_the_id_of_a_temporary_directory(cupel, python):
+    """The working directory has that path, and the caller's files in it. The directory itself stays as it is."""
+    told = python(cupel, """
+        def state(place):
+            return sorted((str(path.relative_to(place)), path.lstat().st_mode, path.lstat().st_ino, path.lstat().st_mtime_ns)
+                          for path in [place, *place.rglob("*")])
+        name = "T-" + cupel.new_id()
+        place = create_analysis_temp_dir(name)
+        (place / "a.py").write_text("import os, sys; print(os.getcwd()); print(open('data/x').read(), sys.argv[1:]); "
+                                    "print(open(os.getcwd() + '/data/x').read()); open('out/y', 'w').write('y'); open('new', 'w').write('n')")
+        (place / "data/x").write_text("of the caller")
+        before = state(place)
+        result = isolated_run(["python3", str(place / "a.py")], run_id=name, outputs_to=False)
+        same = state(place) == before
+        again = isolated_run(["true"], run_id=name)  # an id is used once
+        given = run_python_script("a.py", ["z"], cwd=place, run_id=name + "-2")
+        copied = (place / "out/y").read_text()
+        removed = [event for event in map(json.loads, (result.directory / "events.jsonl").read_text().splitlines()) if event["event"] == "removed"]
+        removed = [event["data"] for event in removed]
+        gone = not pathlib.Path(removed[0]["path"]).exists()
+        tell(facts(result), result.stdout.splitlines(), str(place), same, facts(again), place.exists(), given.stdout.splitlines()[1:], copied,
+             removed[0]["path"] != str(place), removed[0]["remained"], gone, cleanup_analysis_temp_dir(name))
+        """)
+    assert told[0] == [0, "ok"], told
+    assert told[1] == [told[2], "of the caller []", "of the caller"] and told[3] is True
+    assert told[4][0] == 125 and told[5:8] == [True, ["of the caller ['z']", "of the caller"], "y"]
+    assert told[8:] == [True, 0, True, True]
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "of another user"])
+def test_only_a_directory_of_the_caller_is_taken(cupel, python, kind):
+    """Not a link, even to one of the caller's own: nothing is followed, shown or changed."""
+    run_id = cupel.new_id()
+    place = cupel.work_dir(run_id)
+    if kind == "link":
+        victim = cupel.dir / f"{run_id}-victim"
+        victim.mkdir()
+        place.symlink_to(cupel.own(victim))
+        cupel.own(place)
+    elif kind == "file":
+        place.write_text("x", encoding="utf-8")
+        cupel.own(place)
+    else:
+        place.mkdir()
+        os.chown(place, 65534 if cupel.uid == 0 else 0, 65534)
+    before = place.lstat()
+    try:
+        told = python(cupel, f"""
+            shown, placed = isolated_run(["true"], run_id="{run_id}"), isolated_run(["true"], run_id="{run_id}", cwd=".")
+            tell(facts(shown), shown.completion_notes, facts(placed), placed.completion_notes)
+            """)
+        after = place.lstat()
+        assert told[0] == [125, "not-ours"] and told[2] == [125, "setup"], told
+        assert all(str(place) in note and "use another id" in note for note in (told[1], told[3])), told
+        assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (before.st_ino, before.st_mode, before.st_mtime_ns)
+    finally:
+        (place.rmdir if kind == "of another user" else place.unlink)()
 
 
 # The other calls.

@@ -161,6 +161,21 @@ def test_the_platform_s_names_by_the_service(python):
                     [[3, "exit"], [-1, "deadline"], [-9, "signal"], [-9, "oom"], [125, "refused"], [125, "refused", 1, True]], "result", [10 << 20, True, True]]
 
 
+def test_a_directory_of_the_submitter_by_the_service(python):
+    """Its files are shown at the same path, and the run of the service leaves it alone."""
+    told = python("""
+        name = "S-" + cupel.new_id()
+        place = create_analysis_temp_dir(name)
+        (place / "data/x").write_text("result")
+        (place / "out/kept").write_text("kept")
+        done = isolated_run(f"pwd; cat {place}/data/x; ls out; echo y > out/y", run_id=name)
+        tell(facts(done), done.stdout.split("\\n") == [str(place), "result"], sorted(os.listdir(place / "out")), os.path.exists(place.with_name("." + place.name)),
+             cleanup_analysis_temp_dir(name), type(done.door).__name__)
+        """)
+    assert told[:2] == [[0, "ok"], True], told
+    assert told[2:] == [["kept", "y"], False, True, "Client"]
+
+
 def follower(caller, package, run_id):
     """Follows the log of a run, then waits for its end."""
     text = ("import cupel, os, sys; door = cupel.Client(os.environ['CUPEL_HOME'] + '/cupel.sock')\n"

@@ -66,7 +66,7 @@ def processes(caller):
 
 
 def _mounts(caller):
-    marks = (f"/scidex-analysis-t{os.getpid()}-", str(caller.base))
+    marks = (f"scidex-analysis-t{os.getpid()}-", str(caller.base))
     return [
         f"mount {line}"
         for line in _read("/proc/self/mountinfo").decode().splitlines()
@@ -85,7 +85,8 @@ def _loops(caller):
 
 def _files(caller):
     """Working directories, and half-made things below the home: their names begin with a dot."""
-    work = pathlib.Path("/tmp").glob(f"scidex-analysis-t{os.getpid()}-*")
+    name = f"scidex-analysis-t{os.getpid()}-*"
+    work = [path for pattern in (name, "." + name) for path in pathlib.Path("/tmp").glob(pattern)]
     inside = [
         path
         for pattern in ("tmp/*", "active/*", ".*", "cache/.*", "runs/*/.*")

@@ -133,6 +133,8 @@ static void built_in_values_stand_alone(void **state)
 	assert_value(&c, "disk.mechanism", "auto", "built-in");
 	CLEANUP_FREE char *work = config_work_dir(&c, "run-1");
 	assert_string_equal(work, "/tmp/scidex-analysis-run-1");
+	CLEANUP_FREE char *aside = config_work_dir_aside(&c, "run-1");
+	assert_string_equal(aside, "/tmp/.scidex-analysis-run-1");
 }
 
 static void later_files_override_earlier_ones(void **state)

@@ -14,7 +14,6 @@ from ..errors import CupelError, Refused
 from ..select import connect, connect_async
 from ..spec import Input, StrPath, absolute
 from . import job as jobs
-from .directory import directory_of
 from .job import Job, Options
 from .result import Note, RuntimeResult, not_run, of_run
 
@@ -84,7 +83,7 @@ def _script(script: StrPath, args: Sequence[str], files: Sequence[StrPath], opti
     """Without `cwd` the script and its files are shown in code/. With it the script is run where it lies, in the runtime
     that cupel would choose for it."""
     words = [str(word) for word in args]
-    cwd = directory_of(options.cwd)
+    cwd = jobs.cwd_of(options)
     path = jobs.script_of(os.path.join(cwd, os.fspath(script)) if cwd else script)
     code = [path, *(absolute(file) for file in files)]
     if cwd is None or not path.startswith(cwd + "/"):
@@ -114,7 +113,7 @@ async def run_python_script_async(script: StrPath, args: Sequence[str] = (), *, 
 # A notebook.
 
 def _notebook(notebook: StrPath, parameters: Optional[Mapping[str, Any]], options: Options) -> Maker:
-    cwd = directory_of(options.cwd)
+    cwd = jobs.cwd_of(options)
     path = jobs.script_of(os.path.join(cwd, os.fspath(notebook)) if cwd else notebook, ".ipynb")
     what: Dict[str, Any] = {"code": [path]}
     made_with = {"parameters": dict(parameters)} if parameters else {}

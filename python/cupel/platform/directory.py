@@ -50,15 +50,27 @@ def _checked(path: pathlib.Path) -> os.stat_result:
     """A directory of ours: others may make names in /tmp, too."""
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise CupelError(f"{path} is somebody else's", code="not-ours")
+        raise CupelError(f"{path} is a link, a file, or a directory of another user; remove it or use another id",
+                         code="not-ours")
     return found
+
+
+def existing_temp_dir(analysis_id: str) -> Optional[str]:
+    """The directory of this id, if there is one. One that belongs to somebody else, and a link, are refused."""
+    path = _place(analysis_id)
+    try:
+        _checked(path)
+    except FileNotFoundError:
+        return None
+    return str(path)
 
 
 def create_analysis_temp_dir(analysis_id: str) -> pathlib.Path:
     """Makes /tmp/scidex-analysis-ID/ with data/ and out/ for the files of an analysis; what is there stays.
 
-    Given as `cwd`, its files are found in the box by the same relative paths, and what the analysis leaves in out/ is
-    copied to its out/. It can be read by all, since an analysis that root starts has a user of its own."""
+    Its files are found in the box by the same relative paths if it is given as `cwd`, or if its id is the `run_id`: then they
+    have the same absolute paths, too. What the analysis leaves in out/ is copied to its out/; nothing else in it changes, and
+    only cleanup_analysis_temp_dir removes it. It can be read by all, since an analysis that root starts has a user of its own."""
     if not isinstance(analysis_id, str) or not analysis_id:
         raise ValueError("an analysis has an id")
     path = _place(analysis_id)

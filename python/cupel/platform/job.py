@@ -18,7 +18,8 @@ CAPTURE_BYTES = 10 << 20
 class Options:
     """What the functions of this module take besides what they run.
 
-    cwd: a directory that is shown read-only, see docs/PYTHON.md; env: variables, in place of those of the caller;
+    cwd: a directory that is shown read-only, see docs/PYTHON.md (default: that of create_analysis_temp_dir(run_id), if it
+    exists); env: variables, in place of those of the caller; names that start with CUPEL_ are dropped with a note;
     timeout_seconds, memory_limit_mb, cpu_quota (in cpus), pids_limit, disk_limit_mb: limits, and `limits` for others
     by cupel's names; metadata: of the analysis, for limits and names that no argument says;
     inputs: paths, (path, name) pairs: shown as data/NAME; outputs: globs in the working directory;
@@ -59,6 +60,7 @@ class Job:
     outputs_to: Optional[str]
     capture_bytes: int
     left_out: List[str]
+    dropped_env: List[str] = dataclasses.field(default_factory=list)
 
 
 def _limits(options: Options, profile: str, suggested: Mapping[str, Limit]) -> Dict[str, Limit]:
@@ -68,16 +70,28 @@ def _limits(options: Options, profile: str, suggested: Mapping[str, Limit]) -> D
             **limits.of_metadata(options.metadata), **(options.limits or {}), **limits.of_numbers(arguments)}
 
 
-def _environment(env: Optional[Mapping[str, str]]) -> Optional[Dict[str, str]]:
+def _environment(env: Optional[Mapping[str, str]]) -> Tuple[Optional[Dict[str, str]], List[str]]:
+    """The variables that the analysis gets, and the names that are dropped: os.environ may have names that cupel sets itself,
+    and functions that a shell exported."""
     if env is None:
-        return None
-    made = dict(env)
-    for name, value in made.items():
+        return None, []
+    made: Dict[str, str] = {}
+    dropped: List[str] = []
+    for name, value in env.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"env: {name!r} and its value are texts")
-        if name.startswith("CUPEL_"):
-            raise ValueError(f"env: {name} is a name that cupel sets")
-    return made
+        if name.startswith(("CUPEL_", "BASH_FUNC_")):
+            dropped.append(name)
+        else:
+            made[name] = value
+    return made, sorted(dropped)
+
+
+def cwd_of(options: Options) -> Optional[str]:
+    """`cwd`, or the directory that create_analysis_temp_dir made for the id of the run."""
+    if options.cwd is None and options.run_id:
+        return directory.existing_temp_dir(options.run_id)
+    return directory.directory_of(options.cwd)
 
 
 def _outputs_to(options: Options, cwd: Optional[str]) -> Optional[str]:
@@ -106,7 +120,8 @@ def _labels(options: Options) -> Optional[Dict[str, str]]:
 def make(what: Mapping[str, Any], options: Options, profile: Optional[str] = None,
          suggested: Optional[Mapping[str, Limit]] = None) -> Job:
     """`what` has the command, as a list or for a shell, or the code. Raises what is wrong with the arguments."""
-    cwd = directory.directory_of(options.cwd)
+    cwd = cwd_of(options)
+    env, dropped = _environment(options.env)
     made: Dict[str, Any] = dict(what)
     inputs: List[Input] = [*options.inputs]
     left_out: List[str] = []
@@ -120,8 +135,10 @@ def make(what: Mapping[str, Any], options: Options, profile: Optional[str] = Non
             made["command"] = directory.linked(made["command"], shown)
     metadata = options.metadata
     profile = options.profile or _text(metadata, "profile") or profile
+    if profile in limits.ALIASES:
+        profile = limits.RESOURCE_LIMITS.name_of(profile)
     made.update({
-        "inputs": inputs or None, "outputs": options.outputs, "env": _environment(options.env),
+        "inputs": inputs or None, "outputs": options.outputs, "env": env,
         "limits": _limits(options, profile or "default", suggested or {}) or None, "profile": profile,
         "runtime": options.runtime or _text(metadata, "runtime"), "parameters": options.parameters,
         "name": options.name or _text(metadata, "name") or _text(metadata, "title"),
@@ -131,7 +148,7 @@ def make(what: Mapping[str, Any], options: Options, profile: Optional[str] = Non
         raise ValueError("capture_bytes is below zero")
     run_id = option_id(options.run_id) if options.run_id else new_id()
     return Job(run_id, {key: value for key, value in made.items() if value is not None},
-               _outputs_to(options, cwd), options.capture_bytes, left_out)
+               _outputs_to(options, cwd), options.capture_bytes, left_out, dropped)
 
 
 def command_of(cmd: Union[str, Sequence[StrPath]]) -> Dict[str, Any]:

@@ -17,6 +17,8 @@ NAMES = {
     "timeout_seconds": ("time", 1),
     "disk_limit_mb": ("disk", 1 << 20),
 }
+# Older names of profiles that platforms use.
+ALIASES = {"notebook_execution": "notebook"}
 _PLACES = ("limits", "resource_limits", "resources")
 _SIZE = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _TIME = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -61,19 +63,23 @@ class ResourceLimits(MutableMapping[str, Dict[str, float]]):
                 self._now = {**{profile: dict(limits) for profile, limits in found.items()}, **self._now}
         return self._now
 
+    def name_of(self, profile: str) -> str:
+        """The profile itself, or the one that an older name stands for. A host may have a profile of that name."""
+        return ALIASES[profile] if profile in ALIASES and profile not in self._load() else profile
+
     def changes(self, profile: str) -> Dict[str, float]:
         """What was changed here. If nobody has looked, nothing was."""
         configured = (self._configured or {}).get(profile, {})
         return {name: value for name, value in self._now.get(profile, {}).items() if configured.get(name) != value}
 
     def __getitem__(self, profile: str) -> Dict[str, float]:
-        return self._load()[profile]
+        return self._load()[self.name_of(profile)]
 
     def __setitem__(self, profile: str, limits: Dict[str, float]) -> None:
         unknown = set(limits) - set(NAMES)
         if unknown:
             raise ValueError(f"{sorted(unknown)[0]!r} is no limit: there are {', '.join(NAMES)}")
-        self._load()[profile] = dict(limits)
+        self._load()[self.name_of(profile)] = dict(limits)
 
     def __delitem__(self, profile: str) -> None:
         raise TypeError("a profile cannot be removed")
@@ -89,6 +95,14 @@ class ResourceLimits(MutableMapping[str, Dict[str, float]]):
 
 
 RESOURCE_LIMITS = ResourceLimits()
+
+
+def argument(option: str, value: Optional[str]) -> Optional[str]:
+    """The platform's argument for a limit of the command line; None if it has no name of its own."""
+    for name, (limit, unit) in NAMES.items():
+        if limit == option:
+            return f"{name}={_plain(round(number_of(value) / unit, 3))}" if value else name
+    return None
 
 
 def _number(name: str, value: Any) -> float:

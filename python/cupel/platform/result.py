@@ -6,11 +6,13 @@ import dataclasses
 import pathlib
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from ..advice import in_python
 from ..door import Door
 from ..errors import CupelError, Refused
-from ..model import LogPart, Output, Run
+from ..model import LogPart, Output, Run, recorded_notes
 from ..spec import StrPath
 from .job import Job
+from .limits import argument
 
 NOT_RUN = 125
 
@@ -85,7 +87,7 @@ class RuntimeResult:
 
 def not_run(error: CupelError) -> RuntimeResult:
     """cupel is not there, is broken, or refuses."""
-    text = f"cupel did not run it: {error}"
+    text = in_python(f"cupel did not run it: {error}", argument)
     cause = "refused" if isinstance(error, Refused) else error.code
     return RuntimeResult(NOT_RUN, completion_notes=text, cause=cause, notes=[Note(error.code, text)])
 
@@ -103,7 +105,7 @@ def _log(door: Door, job: Job, run_id: str, stream: str, notes: List[Note]) -> s
 
 def _facts(run: Run, verdict: Mapping[str, Any], outputs: List[Output], job: Job) -> List[Note]:
     usage = verdict.get("usage") or {}
-    notes = [Note(run.cause or "unknown", run.completion_notes or f"The run ended as {run.cause}.")]
+    notes = [Note(run.cause or "unknown", in_python(recorded_notes(run.raw), argument) or f"The run ended as {run.cause}.")]
     if usage.get("log_dropped_bytes"):
         notes.append(Note("log-dropped", f"{usage['log_dropped_bytes']} bytes of its log were beyond the limit."))
     if outputs and outputs[0].partial:
@@ -115,6 +117,9 @@ def _facts(run: Run, verdict: Mapping[str, Any], outputs: List[Output], job: Job
     if job.left_out:
         more = f" and {len(job.left_out) - 5} more" if len(job.left_out) > 5 else ""
         notes.append(Note("not-shown", f"Of cwd was not shown: {'; '.join(job.left_out[:5])}{more}."))
+    if job.dropped_env:
+        names = ", ".join(job.dropped_env[:5]) + (f" and {len(job.dropped_env) - 5} more" if len(job.dropped_env) > 5 else "")
+        notes.append(Note("env-dropped", f"These variables of env were not passed on, cupel sets its own: {names}."))
     return notes
 
 

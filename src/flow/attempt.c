@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "flow/engine_parts.h"
+#include "run/checkpoint_key.h"
 
 /* Two steps may come to the same id ("a" of shard 1, and "a-1"), another pipeline may have it, or we did, before a power cut took the line that said so. */
 static bool is_taken(const struct engine *e, const char *id)
@@ -60,8 +61,11 @@ void engine_prepare(struct engine *e, size_t task)
 		a->place.shard = (unsigned)(task - e->flow->steps[t->step].first);
 		a->place.shards = (unsigned)e->flow->steps[t->step].n_tasks;
 	}
-	if (a->checkpoint) /* what was saved belongs to what is computed, not to the attempt; without a key the run finds one itself */
+	/* What was saved belongs to what is computed, not to the attempt. Without a key of the step the run derives one itself. */
+	if (a->checkpoint) {
 		memcpy(a->checkpoint_key, s->key, sizeof a->checkpoint_key);
+		checkpoint_key_for(e->config->submitter, a->checkpoint_key);
+	}
 }
 
 bool engine_wants_again(struct engine *e, size_t task)

@@ -6,6 +6,7 @@
 #include "base/path.h"
 
 #define DOMAIN "cupel checkpoint 1"
+#define OWNED  "cupel checkpoint of a submitter 1"
 
 static void add_number(struct hash *h, uint64_t number)
 {
@@ -52,6 +53,17 @@ static void add_contents(struct hash *h, const char *name, const char *path,
 	add_text(h, c->sha256);
 	add_text(h, c->sha256[0] ? "" : path);
 	add_text(h, c->sha256[0] ? "" : c->stat);
+}
+
+void checkpoint_key_for(const char *submitter, char hex[HASH_HEX])
+{
+	if (!submitter[0] || !hex[0])
+		return;
+	CLEANUP_HASH struct hash *h = hash_new();
+	add_text(h, OWNED);
+	add_text(h, submitter);
+	add_text(h, hex);
+	hash_end(h, hex);
 }
 
 void checkpoint_key(const struct analysis *a, const struct resolved *r, char ret_hex[HASH_HEX])

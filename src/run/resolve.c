@@ -352,8 +352,10 @@ static void find_checkpoint(const struct config *c, struct analysis *a, struct r
 	if (!a->checkpoint)
 		return;
 	CLEANUP_FREE char *home = real_home(c);
-	if (!a->checkpoint_key[0])
+	if (!a->checkpoint_key[0]) {
 		checkpoint_key(a, r, a->checkpoint_key);
+		checkpoint_key_for(c->submitter, a->checkpoint_key);
+	}
 	plan_set_checkpoint(&r->plan, home, a->checkpoint_key);
 }
 

@@ -111,6 +111,43 @@ def test_what_a_step_made_is_cupels_word_alone(fresh, hidden):
     assert (status, out) == (0, "secret\n"), err
 
 
+def checkpointed(**more):
+    """Says what it finds in its checkpoint, and leaves something there for the next run of the same analysis."""
+    return {"command": ["sh", "-c", "cat saved/n; echo found > saved/n; exit 3"], "checkpoint": "saved",
+            "limits": {"memory": "64M", "disk": "16M", "cpus": 0.1}, **more}
+
+
+def test_a_checkpoint_is_of_its_submitter_alone(made, fresh):
+    door = made.ready()
+    runs = fresh.home / "runs"
+
+    def found(who, analysis):
+        run = door.accepted(analysis, **who)
+        assert door.ended(run) == "exit"
+        (step,) = runs.glob(f"{run}*")
+        return (step / "stdout.log").read_text()
+    ana, bo = OTHER, {**OTHER, "who": "bo"}
+    for analysis in (checkpointed(), {"steps": {"s": checkpointed(retries={})}}):
+        assert [found(who, analysis) for who in (ana, bo, {})] == [""] * 3, "each begins at the beginning"
+        assert [found(who, analysis) for who in (ana, bo, {})] == ["found\n"] * 3, "the control: and finds what is its own"
+    keys = {read(path)["checkpoint_key"] for path in runs.glob("*/analysis.json")}
+    assert len(keys) == 6 == len([path for path in (fresh.home / "checkpoints").iterdir() if path.is_dir()])
+
+
+def test_a_checkpoint_that_another_user_holds_locks_nobody_out(made, fresh):
+    door = made.ready()
+    analysis = doors.held(checkpoint="saved")
+    first = door.accepted(analysis, **OTHER)
+    assert lib.wait_until(lambda: (fresh.home / "runs" / first / "receipt.json").exists())
+    other = door.accepted(analysis, **{**OTHER, "who": "bo"})
+    assert lib.wait_until(lambda: (fresh.home / "runs" / other / "receipt.json").exists()), "it begins beside it"
+    same = door.accepted(analysis, **OTHER)
+    assert door.ended(same) == "refused", "the control: the same user's own is one at a time"
+    for run in (first, other):
+        assert lib.wait_until(lambda run=run: doors.let_go(run))
+        assert door.ended(run) == "ok"
+
+
 def test_who_goes_on_with_a_pipeline_does_so_for_its_submitter(made, fresh, hidden):
     door = made.ready()
     place = fresh.base / "ana"

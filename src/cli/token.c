@@ -109,11 +109,10 @@ static char *joined(const json_t *list)
 
 static int print_tokens(const json_t *tokens, struct err *err)
 {
-	static const struct table_column columns[] = { { "NAME", TABLE_TEXT },
-						       { "SCOPES", TABLE_TEXT },
-						       { "USER", TABLE_TEXT },
-						       { "CREATED", TABLE_TEXT },
-						       { "EXPIRES", TABLE_TEXT } };
+	static const struct table_column columns[] = {
+		{ "NAME", TABLE_TEXT },    { "SCOPES", TABLE_TEXT },  { "USER", TABLE_TEXT },
+		{ "CREATED", TABLE_TEXT }, { "EXPIRES", TABLE_TEXT }, { "NOTE", TABLE_TEXT }
+	};
 	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
 	size_t i;
 	json_t *token;
@@ -126,6 +125,7 @@ static int print_tokens(const json_t *tokens, struct err *err)
 		table_add(&t, json_string_value(json_object_get(token, "user")));
 		table_add(&t, json_string_value(json_object_get(token, "created")));
 		table_add(&t, expires ? expires : "never");
+		table_add(&t, json_string_value(json_object_get(token, "note")));
 	}
 	return table_print(&t, err);
 }

@@ -15,6 +15,9 @@
 #include "serve/token.h"
 
 #define NAMES_MAX 256
+#define PASSWD    "/etc/passwd"
+/* Sources of users other than PASSWD, such as LDAP, show no change: users are looked up again after this time. */
+#define LOOKUP_NS (10 * NS_PER_SEC)
 
 struct known {
 	uid_t uid;
@@ -26,7 +29,10 @@ struct auth {
 	struct known names[NAMES_MAX];
 	size_t n_names, at; /* the next to be forgotten */
 	struct tokens tokens;
-	struct stat seen; /* of the file that they are from */
+	bool has_tokens;   /* `tokens` is what the file has, and their users are as they are now */
+	struct stat seen;  /* of the file that the tokens are from */
+	struct stat users; /* of PASSWD when users were last looked up */
+	uint64_t looked_up_ns; /* monotonic */
 };
 
 struct auth *auth_new(const struct config *config)
@@ -56,12 +62,34 @@ static void name_of(uid_t uid, char ret[IDENTITY_NAME_MAX + 1])
 		(void)snprintf(ret, IDENTITY_NAME_MAX + 1, "uid:%u", uid);
 }
 
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+/* A user who was removed loses access with the next request, and the next user of that uid is not taken for the first. */
+static void forget_old_users(struct auth *a)
+{
+	struct stat st = { 0 };
+	uint64_t now = clock_monotonic_ns();
+	(void)stat(PASSWD, &st);
+	if (is_same_file(&st, &a->users) && now - a->looked_up_ns < LOOKUP_NS)
+		return;
+	a->users = st;
+	a->looked_up_ns = now;
+	a->n_names = a->at = 0;
+	a->has_tokens = false;
+}
+
 int auth_peer(struct auth *a, int fd, struct identity *ret, struct err *err)
 {
 	struct ucred peer = { 0 };
 	socklen_t length = sizeof peer;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
 		return err_errno(err, "ask who is at the other end");
+	forget_old_users(a);
 	for (size_t i = 0; i < a->n_names; i++)
 		if (a->names[i].uid == peer.uid) {
 			*ret = a->names[i].who;
@@ -83,23 +111,18 @@ int auth_peer(struct auth *a, int fd, struct identity *ret, struct err *err)
 	return 0;
 }
 
-/* Read again when somebody changed the file. What can't be read lets nobody in. */
+/* Read again when the file or a user has changed. What can't be read lets nobody in. */
 static void refresh(struct auth *a)
 {
 	CLEANUP_FREE char *path = xasprintf("%s/" TOKENS_FILE, a->config->home);
 	struct stat st = { 0 };
-	if (stat(path, &st) < 0) {
-		tokens_release(&a->tokens);
-		a->seen = (struct stat){ 0 };
-		return;
-	}
-	if (st.st_ino == a->seen.st_ino && st.st_size == a->seen.st_size &&
-	    st.st_mtim.tv_sec == a->seen.st_mtim.tv_sec &&
-	    st.st_mtim.tv_nsec == a->seen.st_mtim.tv_nsec)
+	forget_old_users(a);
+	bool is_there = stat(path, &st) == 0;
+	if (is_there && a->has_tokens && is_same_file(&st, &a->seen))
 		return;
 	tokens_release(&a->tokens);
-	if (tokens_read(a->config->home, &a->tokens, NULL) >= 0)
-		a->seen = st;
+	a->seen = st;
+	a->has_tokens = is_there && tokens_read(a->config->home, &a->tokens, NULL) >= 0;
 }
 
 int auth_token(struct auth *a, const char *authorization, struct identity *ret, struct err *err)

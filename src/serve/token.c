@@ -1,4 +1,4 @@
-/* tokens.json: {"tokens":[{"name","sha256","scopes":[...],"user","created","expires"}]}, replaced as a whole, under a lock. */
+/* tokens.json: {"tokens":[{"name","sha256","scopes":[...],"user","uid","created","expires"}]}, replaced as a whole, under a lock. */
 #include "serve/token.h"
 
 #include <errno.h>
@@ -113,8 +113,12 @@ static int take(const json_t *o, struct token *t)
 	{
 		t->scopes |= scope_of(json_string_value(scope));
 	}
-	/* A user who is gone has no rights left, and neither has his token. */
-	if (user_ids(user, t) < 0)
+	/* A user who is gone has no rights left, and neither has his token. Nor has it those of somebody who got the name since: the uid
+	 * of the user that it was made for is recorded, except by version 0.1. */
+	const json_t *uid = json_object_get(o, "uid");
+	t->is_user_gone = user_ids(user, t) < 0 ||
+			  (json_is_integer(uid) && json_integer_value(uid) != (json_int_t)t->uid);
+	if (t->is_user_gone)
 		t->scopes = 0;
 	t->user = xstrdup(user);
 	return 0;
@@ -208,11 +212,12 @@ json_t *tokens_json(const struct tokens *t)
 	json_t *list = json_array();
 	for (size_t i = 0; i < t->n; i++) {
 		const struct token *one = &t->v[i];
-		json_array_append_new(list, json_pack("{s:s,s:o,s:o,s:o,s:o}", "name", one->name,
-						      "scopes", token_scopes_json(one->scopes),
-						      "user", json_text(one->user), "created",
-						      time_json(one->created_ns), "expires",
-						      time_json(one->expires_ns)));
+		const char *note = one->is_user_gone ? "invalid: its user was removed" : NULL;
+		json_array_append_new(
+			list, json_pack("{s:s,s:o,s:o,s:o,s:o,s:s?}", "name", one->name, "scopes",
+					token_scopes_json(one->scopes), "user",
+					json_text(one->user), "created", time_json(one->created_ns),
+					"expires", time_json(one->expires_ns), "note", note));
 	}
 	return list;
 }
@@ -293,11 +298,11 @@ int token_create(const char *home, const struct token_request *request, char ret
 		return err_caller(err, "there are %d tokens; revoke some", TOKENS_MAX);
 	make_text(ret_text);
 	hash_bytes(ret_text, strlen(ret_text), hex);
-	json_array_append_new(list,
-			      json_pack("{s:s,s:s,s:o,s:s,s:o,s:o}", "name", request->name,
-					"sha256", hex, "scopes", token_scopes_json(request->scopes),
-					"user", user, "created", time_json(clock_real_ns()),
-					"expires", time_json(request->expires_ns)));
+	json_array_append_new(
+		list, json_pack("{s:s,s:s,s:o,s:s,s:I,s:o,s:o}", "name", request->name, "sha256",
+				hex, "scopes", token_scopes_json(request->scopes), "user", user,
+				"uid", (json_int_t)who.uid, "created", time_json(clock_real_ns()),
+				"expires", time_json(request->expires_ns)));
 	return write_file(home_fd, file, err);
 }
 

@@ -21,6 +21,7 @@ struct token {
 	char *user;            /* owned; whose rights on files count */
 	uid_t uid;
 	gid_t gid;
+	bool is_user_gone; /* removed, or the name has another uid now: no scopes are left */
 	uint64_t created_ns, expires_ns; /* unix; 0: never */
 };
 struct tokens {
@@ -34,7 +35,7 @@ void tokens_release(struct tokens *t);
 int tokens_read(const char *home, struct tokens *ret, struct err *err);
 /* The one that this is the text of, unless it has expired; NULL otherwise. Takes as long for any text of a length. */
 const struct token *tokens_find(const struct tokens *t, const char *text, uint64_t now_ns);
-/* {"name","scopes","user","created","expires"} of each, nothing that lets anybody in. Owned by the caller. */
+/* {"name","scopes","user","created","expires","note"} of each, nothing that lets anybody in. Owned by the caller. */
 json_t *tokens_json(const struct tokens *t);
 
 /* "read,submit"; -EINVAL with the text. */

@@ -268,6 +268,42 @@ def ask(method, path, body=None):
     return subprocess.Popen(["/usr/bin/python3", "-c", begin + script, str(service.socket)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
 
 
+def test_who_was_removed_is_let_in_no_more_and_the_next_of_that_uid_is_not_taken_for_him(fresh):
+    """With a table of users that is this service's alone."""
+    users = fresh.base / "passwd"
+    others = "".join(line + "\n" for line in open("/etc/passwd", encoding="utf-8").read().splitlines() if f":{lib.USER_ID}:" not in line)
+
+    def know(name, uid=lib.USER_ID):
+        users.write_text(others + (f"{name}:x:{uid}:{uid}::/:/bin/false\n" if name else ""), encoding="utf-8")
+    know("ana")
+    alone = ("unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/passwd && exec "$@"', users)
+    with stopped(services.Service(fresh, tcp=True, prefix=alone).start()) as service:
+        fresh.home.chmod(0o711)
+        service.socket.chmod(0o666)
+        bearer = {"Authorization": "Bearer " + service.token("ci", "--user", "ana")}
+
+        def by_token():
+            return service.get("/v1", headers=bearer, tcp=True).status
+
+        def by_socket():
+            with as_other(service, "print(json.dumps(ask('GET', '/v1')[1]['identity']['name']))") as other:
+                return json.loads(other.communicate(timeout=60)[0])
+
+        def notes():
+            out = fresh.call(*alone, fresh.binary, "token", "list", "--json")[1]
+            return [token.get("note") for token in json.loads(out)]
+        assert (by_token(), by_socket(), notes()) == (200, "ana", [None])
+        know(None)
+        assert (by_token(), by_socket()) == (401, f"uid:{lib.USER_ID}")
+        know("bo")
+        assert (by_token(), by_socket()) == (401, "bo"), "who has the uid now"
+        know("ana", lib.USER_ID + 1)
+        assert (by_token(), by_socket()) == (401, f"uid:{lib.USER_ID}"), "who has the name now"
+        assert notes() == ["invalid: its user was removed"]
+        know("ana")
+        assert (by_token(), by_socket()) == (200, "ana"), "the control: it was this that kept it out"
+
+
 def test_what_an_administrator_runs_again_has_the_rights_of_its_submitter(service, fresh, hidden):
     place = fresh.base / "ana"
     place.mkdir()

@@ -53,8 +53,10 @@ def free_port():
 
 
 class Service:
-    def __init__(self, caller, settings="", tcp=False, config=""):
+    def __init__(self, caller, settings="", tcp=False, config="", prefix=()):
+        """`prefix`: a command that starts ours, the service and what makes tokens for it."""
         self.caller = caller
+        self.prefix = prefix
         self.port = free_port() if tcp else None
         listen = f"listen: 127.0.0.1:{self.port}, " if tcp else ""
         shutil.copy(SERVE, caller.base / "cupel-serve")
@@ -63,7 +65,7 @@ class Service:
         self.process = None
 
     def start(self):
-        self.process = self.caller.popen(self.caller.binary, "serve", stderr=subprocess.PIPE)
+        self.process = self.caller.popen(*self.prefix, self.caller.binary, "serve", stderr=subprocess.PIPE)
         assert lib.wait_until(lambda: self.process.poll() is not None or self.takes_work())
         assert self.process.poll() is None, self.process.stderr.read()
         return self
@@ -152,7 +154,7 @@ class Service:
                     event = {}
 
     def token(self, name, *options):
-        status, out, err = self.caller.call(self.caller.binary, "token", "create", name, *options)
+        status, out, err = self.caller.call(*self.prefix, self.caller.binary, "token", "create", name, *options)
         assert status == 0, err
         return out.strip()
 

@@ -64,12 +64,12 @@ static int remember(const struct config *c, const char *shown, const json_t *o, 
 	const json_t *error = json_object_get(o, "error");
 	const json_t *first = json_array_get(json_object_get(o, "first"), 0);
 	const char *what = json_string_value(json_object_get(first, "what"));
-	CLEANUP_FREE char *summary =
-		json_is_string(error)
-			? xstrdup(json_string_value(error))
-			: xasprintf("%lld changes%s%s",
-				    (long long)json_integer_value(json_object_get(o, "changes")),
-				    what ? ", first: " : "", what ? what : "");
+	long long changes = json_integer_value(json_object_get(o, "changes"));
+	CLEANUP_FREE char *summary = json_is_string(error)
+					     ? xstrdup(json_string_value(error))
+					     : xasprintf("%lld change%s%s%s", changes,
+							 changes == 1 ? "" : "s",
+							 what ? ", first: " : "", what ? what : "");
 	const struct health_record h = { .kind = "protect",
 					 .subject = shown,
 					 .status = status,

@@ -68,6 +68,7 @@ void verify_protect(struct verifying *v)
 	if (watch->n == 0)
 		verify_say(v, "nothing is protected");
 	else
-		verify_say(v, "%zu things%s: %llu changes", watch->n,
-			   v->q->deep ? ", by content" : "", (unsigned long long)v->found);
+		verify_say(v, "%zu thing%s%s: %llu change%s", watch->n, watch->n == 1 ? "" : "s",
+			   v->q->deep ? ", by content" : "", (unsigned long long)v->found,
+			   v->found == 1 ? "" : "s");
 }

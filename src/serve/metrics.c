@@ -19,7 +19,7 @@ static double number_of(const json_t *o, const char *key)
 	return json_number_value(json_object_get(o, key));
 }
 
-/* The page while it is written. The older text has no units and no infos, and a counter's own name has its ending. */
+/* The page while it is written. The older text has no units, and a counter's own name has its ending. */
 struct sheet {
 	struct str *text;
 	bool is_older;
@@ -28,13 +28,8 @@ struct sheet {
 static void family(const struct sheet *to, const char *name, const char *type, const char *unit,
 		   const char *help)
 {
-	bool is_info = str_eq(type, "info");
-	const char *ending = !to->is_older             ? ""
-			     : is_info                 ? "_info"
-			     : str_eq(type, "counter") ? "_total"
-						       : "";
-	str_addf(to->text, "# TYPE %s%s %s\n", name, ending,
-		 is_info && to->is_older ? "gauge" : type);
+	const char *ending = to->is_older && str_eq(type, "counter") ? "_total" : "";
+	str_addf(to->text, "# TYPE %s%s %s\n", name, ending, type);
 	if (unit && !to->is_older)
 		str_addf(to->text, "# UNIT %s %s\n", name, unit);
 	str_addf(to->text, "# HELP %s%s %s\n", name, ending, help);
@@ -218,7 +213,8 @@ static void add_up(const struct config *c, struct metrics_now *now)
 void metrics_write(const struct config *c, struct metrics_now *now, struct str *ret)
 {
 	const struct sheet sheet = { ret, now->is_older }, *to = &sheet;
-	family(to, "cupel_build", "info", NULL, "The program.");
+	/* A gauge, as Prometheus's own go_info: its tools know no type `info`. */
+	family(to, "cupel_build_info", "gauge", NULL, "The version of the program; always 1.");
 	sample(to, "cupel_build_info", "version", CUPEL_VERSION, 1);
 	add_queue(now, to);
 	add_waits(&now->use.waits, to);

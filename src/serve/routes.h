@@ -41,6 +41,9 @@ void state_config(struct request *r);
 void state_ledger(struct request *r);
 void state_pipelines(struct request *r);
 void state_pipeline(struct request *r);
+/* The answer of state_pipeline(), in a thread of the desk. `live`: what the service knows of the pipeline, or NULL. -ENOENT: no such pipeline. */
+int state_read_pipeline(const struct config *c, const char *id, const json_t *live, json_t **ret,
+			struct err *err);
 void state_quests(struct request *r);
 void state_senate(struct request *r);
 void state_metrics(struct request *r);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "flow/record.h"
 #include "serve/live.h"
 #include "serve/recorded.h"
 #include "serve/routes.h"
@@ -21,8 +22,9 @@ static const struct problem malformed = { 400, "malformed", NULL };
 struct asked {
 	const struct config *config;
 	struct rows_query query;
-	json_t *live; /* owned or NULL; of the service */
-	char *id;     /* owned or NULL */
+	json_t *live;        /* owned or NULL; of the service */
+	char *id;            /* owned or NULL */
+	bool is_pipeline_ok; /* a pipeline's id is answered with the pipeline */
 	uint64_t number;
 	json_t *answer; /* owned or NULL */
 	int result;
@@ -151,13 +153,25 @@ void runs_list(struct request *r)
 static void work_show(void *data)
 {
 	struct asked *a = data;
-	a->result = recorded_run(a->config, a->id, a->live, &a->answer, &a->err);
+	bool is_pipeline =
+		a->is_pipeline_ok &&
+		(str_eq(json_string_value(json_object_get(a->live, "kind")), "pipeline") ||
+		 flow_record_exists(a->config, a->id));
+	a->result = is_pipeline
+			    ? state_read_pipeline(a->config, a->id, a->live, &a->answer, &a->err)
+			    : recorded_run(a->config, a->id, a->live, &a->answer, &a->err);
 }
 
 void runs_show(struct request *r)
 {
 	static const struct reading reading = { work_show, answer, asked_release };
+	const char *kind = url_value(&r->url, "kind");
+	if (kind && !str_eq(kind, "run") && !str_eq(kind, "any")) {
+		respond_problem(r, &malformed, "kind: use run or any");
+		return;
+	}
 	struct asked *a = asked_new(r);
+	a->is_pipeline_ok = str_eq(kind, "any");
 	a->live = service_run(r->context->service, a->id);
 	request_read(r, &reading, a);
 }

@@ -139,23 +139,32 @@ void state_pipelines(struct request *r)
 	request_read(r, &reading, s);
 }
 
+int state_read_pipeline(const struct config *c, const char *id, const json_t *live, json_t **ret,
+			struct err *err)
+{
+	CLEANUP_PIPELINE_DOSSIER struct pipeline_dossier d = PIPELINE_DOSSIER_INIT;
+	int r = pipeline_dossier_read(c, id, &d, err);
+	if (r == -ENOENT && live) { /* a queued pipeline has no record yet */
+		*ret = json_copy((json_t *)live);
+		json_object_set_new(*ret, "id", json_string(id));
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	json_t *pipeline = pipeline_json(c, &d);
+	const char *state = json_string_value(json_object_get(live, "state"));
+	if (str_eq(state, "queued")) { /* resumed: the recorded state is not its last */
+		json_object_set_new(pipeline, "state", json_string(state));
+		json_object_set(pipeline, "pending", json_object_get(live, "pending"));
+	}
+	*ret = pipeline;
+	return 0;
+}
+
 static void work_pipeline(void *data)
 {
 	struct state *s = data;
-	CLEANUP_PIPELINE_DOSSIER struct pipeline_dossier d = PIPELINE_DOSSIER_INIT;
-	s->result = pipeline_dossier_read(s->config, s->id, &d, &s->err);
-	if (s->result >= 0) {
-		s->answer = pipeline_json(s->config, &d);
-		const char *state = json_string_value(json_object_get(s->live, "state"));
-		if (str_eq(state,
-			   "queued")) { /* it is to be gone on with: what came of it is not the end */
-			json_object_set_new(s->answer, "state", json_string(state));
-			json_object_set(s->answer, "pending", json_object_get(s->live, "pending"));
-		}
-	} else if (s->result == -ENOENT && s->live) {
-		s->answer = take_ptr(s->live);
-		s->result = 0;
-	}
+	s->result = state_read_pipeline(s->config, s->id, s->live, &s->answer, &s->err);
 }
 
 void state_pipeline(struct request *r)
@@ -163,10 +172,8 @@ void state_pipeline(struct request *r)
 	static const struct reading reading = { work_pipeline, answer, state_release };
 	struct state *s = state_new(r);
 	CLEANUP_JSON json_t *live = service_run(r->context->service, s->id);
-	if (str_eq(json_string_value(json_object_get(live, "kind")), "pipeline")) {
-		s->live = take_ptr(live); /* one that waits has no record yet */
-		json_object_set_new(s->live, "id", json_string(s->id));
-	}
+	if (str_eq(json_string_value(json_object_get(live, "kind")), "pipeline"))
+		s->live = take_ptr(live);
 	request_read(r, &reading, s);
 }
 

@@ -90,12 +90,24 @@ static int by_number(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
+static bool is_due(const struct schedule *s, const struct schedule_job *job)
+{
+	return job->not_before_ns <= s->now_real_ns;
+}
+
 static int compare_jobs(const void *one, const void *other, void *data)
 {
 	const struct schedule *s = data;
 	const struct schedule_job *a = s->jobs[*(const size_t *)one];
 	const struct schedule_job *b = s->jobs[*(const size_t *)other];
 	bool first_a = a->priority > 0, first_b = b->priority > 0;
+	bool due_a = is_due(s, a), due_b = is_due(s, b);
+	if (due_a != due_b)
+		return due_a ? -1 : 1;
+	if (!due_a && a->not_before_ns != b->not_before_ns)
+		return by_number(a->not_before_ns, b->not_before_ns);
+	if (!due_a)
+		return by_number(a->n, b->n);
 	if (first_a != first_b)
 		return first_a ? -1 : 1;
 	if (!first_a && a->submitter != b->submitter)
@@ -107,13 +119,13 @@ static int compare_jobs(const void *one, const void *other, void *data)
 	return by_number(a->n, b->n);
 }
 
-/* The sorted jobs behind those of priority, as lanes of parties. */
-static void divide(struct ordering *o, size_t from)
+/* The sorted jobs behind those of priority that are due, as lanes of parties. */
+static void divide(struct ordering *o, size_t from, size_t end)
 {
 	const struct schedule *s = o->s;
 	struct party *party = NULL;
 	struct lane *lane = o->lanes;
-	for (size_t i = from; i < s->n_jobs; i++) {
+	for (size_t i = from; i < end; i++) {
 		const struct schedule_job *job = s->jobs[o->sorted[i]];
 		const struct schedule_job *before = i > from ? s->jobs[o->sorted[i - 1]] : NULL;
 		bool is_other = !before || before->submitter != job->submitter;
@@ -176,18 +188,21 @@ static size_t take_next(struct ordering *o)
 void schedule_order(const struct schedule *s, size_t *ret)
 {
 	CLEANUP(ordering_release) struct ordering o = { .s = s };
-	size_t n = s->n_jobs ? s->n_jobs : 1, first = 0;
+	size_t n = s->n_jobs ? s->n_jobs : 1, first = 0, n_due = 0;
 	o.sorted = xcalloc(n, sizeof *o.sorted);
 	o.lanes = xcalloc(n, sizeof *o.lanes);
 	o.parties = xcalloc(n, sizeof *o.parties);
 	for (size_t i = 0; i < s->n_jobs; i++)
 		o.sorted[i] = i;
 	qsort_r(o.sorted, s->n_jobs, sizeof *o.sorted, compare_jobs, (void *)s);
-	while (first < s->n_jobs && s->jobs[o.sorted[first]]->priority > 0)
+	/* A job that is not due yet takes nobody's turn: it comes behind all that are, and counts for no share. */
+	while (n_due < s->n_jobs && is_due(s, s->jobs[o.sorted[n_due]]))
+		n_due++;
+	while (first < n_due && s->jobs[o.sorted[first]]->priority > 0)
 		first++;
-	memcpy(ret, o.sorted, first * sizeof *ret);
-	divide(&o, first);
-	for (size_t i = first; i < s->n_jobs; i++)
+	memcpy(ret, o.sorted, s->n_jobs * sizeof *ret);
+	divide(&o, first, n_due);
+	for (size_t i = first; i < n_due; i++)
 		ret[i] = take_next(&o);
 }
 
@@ -221,7 +236,7 @@ static enum schedule_reason judge(const struct passing *p, const struct schedule
 	const struct schedule *s = p->s;
 	if (s->is_draining)
 		return SCHEDULE_DRAINING;
-	if (job->not_before_ns > s->now_real_ns)
+	if (!is_due(s, job))
 		return SCHEDULE_NOT_BEFORE;
 	if (s->max_each && p->each[job->submitter] >= s->max_each)
 		return SCHEDULE_SUBMITTER_CAP;

@@ -94,12 +94,15 @@ static char *reason_text(const struct service *s, const struct submission *sub)
 static json_t *pending_json(const struct service *s, const struct submission *sub)
 {
 	CLEANUP_FREE char *why = reason_text(s, sub);
-	size_t ahead = sub->job.position;
+	/* A run that is not due has no place in the queue yet. */
+	bool is_due = sub->job.reason != SCHEDULE_NOT_BEFORE;
+	size_t ahead = is_due ? sub->job.position : 0;
 	CLEANUP_FREE char *text =
 		ahead ? xasprintf("%s; %zu %s ahead of it", why, ahead, ahead == 1 ? "is" : "are")
 		      : xstrdup(why);
-	return json_pack("{s:s,s:o,s:I}", "reason", schedule_reason_name(sub->job.reason), "text",
-			 json_text(text), "position", (json_int_t)ahead);
+	return json_pack("{s:s,s:o,s:o}", "reason", schedule_reason_name(sub->job.reason), "text",
+			 json_text(text), "position",
+			 is_due ? json_integer((json_int_t)ahead) : json_null());
 }
 
 static json_t *spark_json(const struct submission *sub)

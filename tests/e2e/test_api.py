@@ -649,8 +649,12 @@ def test_metrics_are_what_prometheus_reads(service, tmp_path):
     buckets = [int(n) for n in re.findall(r'^cupel_run_queue_seconds_bucket\{le="[^"]+"\} (\d+)$', text, re.MULTILINE)]
     assert len(buckets) > 5 and buckets == sorted(buckets)
     assert 'cupel_cache_lookups_total{result="hit"} 0\n' in text
+    assert "# TYPE cupel_build_info gauge\n" in text and " info\n" not in text, "Prometheus's tools know no type info"
     if not shutil.which("promtool"):
         pytest.skip("prometheus: promtool is not installed")
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False, timeout=60)
+    # Read as the older text it is whole. The names of counters have an ending there that their descriptions do not have here.
+    assert all(re.fullmatch(r"cupel_\w+_total no help text", line) for line in done.stderr.split("\n") if line), done.stderr
     plain = service.get("/metrics")
     assert plain.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     older = plain.body.decode()
@@ -714,6 +718,38 @@ def test_what_waits_and_runs_names_its_runtime(service):
     for run_id in (asked, open_one, pipeline, long):
         service.post(f"/v1/runs/{run_id}/cancel")
     assert lib.wait_until(lambda: service.state(long) == "ended")
+
+
+def test_what_is_not_due_is_ahead_of_nobody(service):
+    later = service.submit("true", not_before="2099-01-01T00:00:00Z")
+    long = service.submit("sleep", "1000", analysis={"limits": {"cpus": "64"}})
+    assert lib.wait_until(lambda: service.state(long) == "running")
+    due = [service.submit("true", analysis={"limits": {"cpus": "64"}}) for _ in range(2)]
+    pending = [service.get(f"/v1/runs/{run_id}").json["pending"] for run_id in (*due, later)]
+    assert [one["position"] for one in pending] == [0, 1, None]
+    assert "ahead" not in pending[0]["text"] and pending[1]["text"].endswith("; 1 is ahead of it") and "ahead" not in pending[2]["text"]
+    assert [run["id"] for run in service.get("/v1/queue").json["waiting"]] == [*due, later]
+    for run_id in (*due, later, long):
+        service.post(f"/v1/runs/{run_id}/cancel")
+
+
+def test_the_id_of_a_pipeline_is_answered_if_any_kind_will_do(service):
+    run_id = service.submit("true")
+    later = {"analysis": {"steps": {"a": {"command": ["true"]}}}, "not_before": "2099-01-01T00:00:00Z"}
+    waiting = service.post("/v1/runs", later).json["id"]
+    shown = service.get(f"/v1/runs/{waiting}?kind=any").json
+    assert (shown["id"], shown["kind"], shown["state"]) == (waiting, "pipeline", "queued")
+    done = service.post("/v1/runs", {"analysis": later["analysis"]}).json["id"]
+    assert lib.wait_until(lambda: service.get(f"/v1/pipelines/{done}").json.get("state") == "ok")
+    assert service.get(f"/v1/runs/{done}").status == 404, "the control: a pipeline is no run"
+    shown = service.get(f"/v1/runs/{done}?kind=any").json
+    assert shown["kind"] == "pipeline" and shown == service.get(f"/v1/pipelines/{done}").json
+    service.wait(run_id)
+    assert service.get(f"/v1/runs/{run_id}?kind=any").json == service.get(f"/v1/runs/{run_id}").json
+    assert service.get("/v1/runs/nothing?kind=any").status == 404
+    answer = service.get(f"/v1/runs/{run_id}?kind=step")
+    assert answer.status == 400 and "use run or any" in answer.json["error"]["message"]
+    service.post(f"/v1/runs/{waiting}/cancel")
 
 
 def test_caps_are_told_alike_everywhere(service):

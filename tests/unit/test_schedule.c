@@ -198,6 +198,27 @@ static void some_are_not_to_begin_yet(void **state)
 	assert_int_equal(h.jobs[1].reason, SCHEDULE_DRAINING);
 }
 
+/* What is not due stands behind what is, and takes no turn of its submitter's other jobs. */
+static void who_is_not_due_is_ahead_of_nobody(void **state)
+{
+	struct host h;
+	host_open(&h, 4); /* two of one that are not due, one of his that is, then one of another */
+	give(&h, 3, 1);
+	h.jobs[0].not_before_ns = NOW + 2;
+	h.jobs[1].not_before_ns = NOW + 1;
+	h.jobs[1].priority = 9;
+	h.s.running = h.s.max_running = 1;
+	assert_int_equal(schedule_pass(&h.s, h.starts), 0);
+	assert_int_equal(h.jobs[2].position, 0);
+	assert_int_equal(h.jobs[3].position, 1);
+	assert_int_equal(h.jobs[1].position, 2);
+	assert_int_equal(h.jobs[0].position, 3);
+	h.s.now_real_ns++; /* the control: as soon as it is due its priority counts */
+	assert_int_equal(schedule_pass(&h.s, h.starts), 0);
+	assert_int_equal(h.jobs[1].position, 0);
+	assert_int_equal(h.jobs[2].position, 1);
+}
+
 /* A large one is passed by small ones, but not for ever. */
 static void who_was_passed_for_long_is_waited_for(void **state)
 {
@@ -255,6 +276,7 @@ int main(void)
 		cmocka_unit_test(one_alone_is_let_in),
 		cmocka_unit_test(counts_have_caps),
 		cmocka_unit_test(some_are_not_to_begin_yet),
+		cmocka_unit_test(who_is_not_due_is_ahead_of_nobody),
 		cmocka_unit_test(who_was_passed_for_long_is_waited_for),
 		cmocka_unit_test(nobody_is_waited_for_that_nobody_passed),
 		cmocka_unit_test(reasons_have_names),

@@ -71,7 +71,8 @@ export function button(label, properties, act) {
 /* A table with named columns: {label, cell(row) -> node or text, number}. */
 export function table(caption, columns, rows, properties) {
 	const kind = (column) => (column.number ? "n" : column.kind);
-	return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+	/* A group, not a region: the section around it is the landmark, often of the same name. */
+	return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
 		el("table", properties,
 			el("caption", { class: "unseen" }, caption),
 			el("thead", null, el("tr", null, columns.map((c) => el("th", { scope: "col", class: kind(c) }, c.label)))),

@@ -1,5 +1,4 @@
 /* The steps of a pipeline: how far each is, and the runs behind it. */
-import { get } from "./api.js";
 import { badge } from "./causes.js";
 import { stack } from "./chart.js";
 import { el, pairs, section, table } from "./dom.js";
@@ -24,11 +23,10 @@ function runs(step) {
 		task.shard ? clean(task.shard, 40) : clean(task.run, 64))]), tasks.length > TASKS_SHOWN ? ` and ${count(tasks.length - TASKS_SHOWN)} more` : ""];
 }
 
-/* As a run's page wants it: what ended has a cause. */
-export async function getPipeline(id, signal) {
-	const pipeline = await get(`/v1/pipelines/${encodeURIComponent(id)}`, { signal });
-	const isOver = pipeline.state !== "running";
-	return { ...pipeline, kind: "pipeline", state: isOver ? "ended" : "running", cause: isOver ? pipeline.cause || pipeline.state : null, submitted: pipeline.created };
+/* The record of a pipeline with the words that a run's record has: a pipeline that ended has a cause. */
+export function asRun(pipeline) {
+	const isOver = !["queued", "running"].includes(pipeline.state);
+	return { ...pipeline, state: isOver ? "ended" : pipeline.state, cause: isOver ? pipeline.cause || pipeline.state : null, submitted: pipeline.submitted || pipeline.created };
 }
 
 function facts(pipeline) {

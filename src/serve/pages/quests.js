@@ -43,7 +43,7 @@ function blocked(quest) {
 function card(quest) {
 	const fact = (label, value) => el("div", { class: "fact" }, el("dt", null, label), el("dd", null, value));
 	return el("article", { class: "card" },
-		el("h3", null, quest.quest ? el("a", { href: ofQuest(quest) }, name(quest.quest, 120)) : el("span", { class: "soft" }, "without a quest")),
+		el("h2", null, quest.quest ? el("a", { href: ofQuest(quest) }, name(quest.quest, 120)) : el("span", { class: "soft" }, "without a quest")),
 		bar(quest.runs || { ok: 0, failed: 0, running: 0, queued: 0 }),
 		el("dl", { class: "fact-list" }, fact("Succeeds", Number.isFinite(quest.success_rate) ? percent(quest.success_rate) : NONE), fact("Ran for", duration(quest.wall_usec)),
 			fact("Processors", duration(quest.cpu_usec)), fact("Memory", memoryTime(quest.memory_gib_hours)),
@@ -110,7 +110,7 @@ class QuestsPage {
 		const step = { j: 1, k: -1 }[event.key];
 		if (!step)
 			return false;
-		const links = [...this.place.querySelectorAll("h3 a")];
+		const links = [...this.place.querySelectorAll("h2 a")];
 		const at = links.indexOf(document.activeElement);
 		links[Math.max(0, Math.min(links.length - 1, at < 0 ? 0 : at + step))]?.focus();
 		return true;

@@ -7,7 +7,7 @@ import { button, el, empty, put, section } from "./dom.js";
 import { clean, moment, name, since, who } from "./format.js";
 import { Log } from "./log.js";
 import { Outputs } from "./outputs.js";
-import { getPipeline, steps } from "./pipeline.js";
+import { asRun, steps } from "./pipeline.js";
 import { attempts, events, limits, provenance, receipt, selection } from "./run_parts.js";
 import { runtimeName } from "./runs_model.js";
 import { save } from "./save.js";
@@ -53,20 +53,10 @@ class RunPage {
 		await this.follow(before);
 	}
 
-	/* A pipeline has an id as runs have, but is none. */
+	/* Runs and pipelines share one space of ids. */
 	async ask() {
-		const { signal } = this.control;
-		try {
-			return this.isPipeline ? await getPipeline(this.id, signal) : await get(runPath(this.id), { signal });
-		} catch (error) {
-			if (error.status !== 404 || this.isPipeline)
-				throw error;
-			const pipeline = await getPipeline(this.id, signal).catch(() => null);
-			this.isPipeline = Boolean(pipeline);
-			if (!pipeline)
-				throw error;
-			return pipeline;
-		}
+		const found = await get(`${runPath(this.id)}?kind=any`, { signal: this.control.signal });
+		return found.kind === "pipeline" ? asRun(found) : found;
 	}
 
 	fail(error) {
@@ -234,7 +224,7 @@ class RunPage {
 			history.length > 1 ? history.back() : this.app.go("/");
 			return true;
 		}
-		return this.run && hasBegun(this.run) && !this.isPipeline ? this.log.key(event) : false;
+		return this.run && hasBegun(this.run) && this.run.kind !== "pipeline" ? this.log.key(event) : false;
 	}
 
 	close() {

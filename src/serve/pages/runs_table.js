@@ -36,7 +36,7 @@ function lasted(row) {
 
 function identified(row) {
 	return [el("a", { class: "run-name", href: runLink(row.id), tabindex: "-1" }, name(row.name || row.id, 160)),
-		el("span", { class: "under" },
+		el("span", { class: "under" }, el("span", { class: "narrow-state" }, badge(word(row)), " "),
 			row.state === "queued" ? pending(row) : el("code", null, clean(row.id, 64)),
 			row.kind === "pipeline" ? el("span", { class: "chip" }, "pipeline") : null,
 			row.attempt > 1 ? el("span", { class: "chip" }, `attempt ${row.attempt}`) : null)];
@@ -67,9 +67,10 @@ export class RunsTable {
 		this.nodes = new Map(); /* id -> {row, node}: those in the document */
 		this.current = 0;
 		this.height = 0;
-		this.above = el("tbody", { "aria-hidden": "true" }, this.aboveRow = el("tr", null, el("td", { colspan: COLUMNS.length })));
+		/* One cell each: a cell that spans columns which a narrow screen hides would make room for them. */
+		this.above = el("tbody", { "aria-hidden": "true" }, this.aboveRow = el("tr", null, el("td")));
 		this.body = el("tbody");
-		this.below = el("tbody", { "aria-hidden": "true" }, this.belowRow = el("tr", null, el("td", { colspan: COLUMNS.length })));
+		this.below = el("tbody", { "aria-hidden": "true" }, this.belowRow = el("tr", null, el("td")));
 		this.node = el("table", { class: "runs", "aria-label": "Runs" }, this.head(order), this.above, this.body, this.below);
 		this.body.addEventListener("click", (event) => this.click(event));
 		this.body.addEventListener("focusin", (event) => this.focused(event));

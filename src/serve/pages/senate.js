@@ -4,7 +4,7 @@ import { badge, health, meaning } from "./causes.js";
 import { bar } from "./chart.js";
 import { confirmed } from "./dialog.js";
 import { button, el, empty, pairs, put, section, table } from "./dom.js";
-import { bytes, clean, count, cpus, duration, memoryTime, moment, name, NONE, plain, plural, when, who } from "./format.js";
+import { bytes, clean, count, cpus, duration, memoryTime, moment, name, NONE, percent, plain, plural, when, who } from "./format.js";
 
 const AGAIN_MS = 3000;
 const STEADY_MS = 15000; /* not all of it is told of: a runtime that is checked, a ledger that comes after */
@@ -20,7 +20,7 @@ function runtimes(list, app) {
 		{ label: "Drift", cell: (r) => (r.drift && r.drift !== "none" ? el("span", { class: "warn" }, plain(r.drift)) : r.locked ? "none" : el("span", { class: "soft", title: "cupel runtime lock pins what it is" }, "not locked")) },
 		{ label: "Checked", cell: (r) => ((r.checked || r.verified) ? moment(r.checked || r.verified) : el("span", { class: "soft" }, "never")) },
 		{ label: "Version", kind: "wrap", cell: (r) => clean(r.version || NONE, 80) },
-		...(isAdmin ? [{ label: "", cell: (r) => checkButton(r, app) }] : [])], list);
+		...(isAdmin ? [{ label: el("span", { class: "unseen" }, "Action"), cell: (r) => checkButton(r, app) }] : [])], list);
 }
 
 /* The catalog says what there is; what was found of each is remembered apart from it, also of those that are gone. */
@@ -110,10 +110,12 @@ function looks(list) {
 
 function cleanup(given) {
 	const left = given?.leftovers || [];
+	const sweep = given?.last_sweep; /* the last that had something to remove: others leave no record */
 	return [left.length ? [el("p", { class: "warn" }, `${plural(left.length, "thing")} left over. To remove them: `, el("code", null, "cupel gc")),
 		el("ul", { class: "plain" }, left.slice(0, 50).map((one) => el("li", null, el("code", null, typeof one === "object" ? plain(one.path || one) : clean(one, 300)))))]
-		: el("p", { class: "good" }, "Nothing is left over."),
-	el("p", { class: "soft" }, "Last looked ", given?.last_sweep ? moment(given.last_sweep.time || given.last_sweep) : "never"),
+		: el("p", { class: "good" }, "No dead run is left over now."),
+	el("p", { class: "soft" }, sweep ? ["Last cleanup ", moment(sweep.time || sweep), sweep.summary ? `: ${clean(sweep.summary, 300)}` : ""]
+		: [el("code", null, "cupel gc"), " has had nothing to remove so far."]),
 	Object.entries(given || {}).filter(([key, value]) => !["leftovers", "last_sweep"].includes(key) && value !== null).map(([key, value]) =>
 		el("p", { class: "small soft" }, `${clean(key.replaceAll("_", " "), 40)}: ${plain(value)}`))];
 }
@@ -131,13 +133,14 @@ function protectedThings(list) {
 function spend(title, key, list) {
 	if (!list || !list.length)
 		return null;
-	const most = Math.max(...list.map((row) => row.cpu_usec || 0)) || 1;
+	const all = list.reduce((sum, row) => sum + (row.cpu_usec || 0), 0);
+	const share = (row) => (all ? (row.cpu_usec || 0) / all : 0);
 	return el("div", null, el("h3", null, title), table(title, [
 		{ label: "Who", cell: (row) => el("a", { href: `/${query({ [key]: row[key] })}` }, who(row[key])) },
 		{ label: "Runs", cell: (row) => count(row.runs), number: true },
 		{ label: "Processors", cell: (row) => duration(row.cpu_usec), number: true },
 		{ label: "Memory", cell: (row) => memoryTime(row.memory_gib_hours), number: true },
-		{ label: "Share", kind: "meter", cell: (row) => bar((row.cpu_usec || 0) / most, `${Math.round((row.cpu_usec || 0) * 100 / most)} % of the most`, true) }], list));
+		{ label: "Share of processors", kind: "meter", cell: (row) => [el("span", { class: "small" }, percent(share(row))), bar(share(row), `${percent(share(row))} of the processor time of all`, true)] }], list));
 }
 
 function chain(given) {

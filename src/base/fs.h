@@ -63,6 +63,17 @@ struct fs_removed {
  * the first failure is returned. `ret` may be NULL, and is filled on failure too. */
 int fs_remove_tree(int dir_fd, const char *name, struct fs_removed *ret, struct err *err);
 
+struct fs_usage {
+	uint64_t bytes, inodes;
+	unsigned unread; /* directories that could not be read: what is in them is not counted */
+	unsigned
+		moved; /* entries that were gone, or something else, between their listing and their count */
+};
+
+/* As fs_tree_usage, but says what the count misses. 0, -E2BIG, -EAGAIN or another negative errno; `ret` has the counts so far
+ * in each case but that the directory itself could not be opened. */
+int fs_tree_measure(int dir_fd, uint64_t max_bytes, uint64_t max_inodes, struct fs_usage *ret);
+
 /* Bytes and inodes below a directory by descriptor, same bounds; allocated blocks, not apparent size.
  * Each hard-linked file counts once; the directory itself does not count. Returns the number of
  * directories that could not be read (0: all was counted). Stops and returns -E2BIG once either

@@ -10,14 +10,8 @@
 #include <linux/openat2.h>
 
 #include "base/cleanup.h"
+#include "base/inodes.h"
 #include "base/str.h"
-
-/* Inodes with several names, each counted once: an open-addressed table, a power of two in size,
- * at most half full. Inode 0 is never used by a file system. */
-struct seen {
-	ino_t *slots; /* owned */
-	size_t size, used;
-};
 
 struct level {
 	dev_t dev;
@@ -29,9 +23,8 @@ struct count {
 	DIR *dir;             /* owned: the directory at hand */
 	struct level *levels; /* owned: from the start to the directory at hand */
 	size_t depth, room;
-	struct seen seen;
-	uint64_t bytes, inodes;
-	int unread;
+	struct inode_set seen; /* the files with several names */
+	struct fs_usage use;
 	const struct stat *owner; /* borrowed; NULL: only counted */
 };
 
@@ -39,37 +32,7 @@ static void count_release(struct count *c)
 {
 	cleanup_dir(&c->dir);
 	cleanup_free(&c->levels);
-	cleanup_free(&c->seen.slots);
-}
-
-static ino_t *seen_slot(const struct seen *s, ino_t ino)
-{
-	size_t at = (size_t)((uint64_t)ino * 0x9e3779b97f4a7c15ULL >> 17) & (s->size - 1);
-
-	while (s->slots[at] != 0 && s->slots[at] != ino)
-		at = (at + 1) & (s->size - 1);
-	return &s->slots[at];
-}
-
-/* True the first time. */
-static bool seen_add(struct seen *s, ino_t ino)
-{
-	if (2 * (s->used + 1) > s->size) {
-		struct seen larger = { .size = s->size ? 2 * s->size : 256, .used = s->used };
-
-		larger.slots = xcalloc(larger.size, sizeof(*larger.slots));
-		for (size_t i = 0; i < s->size; i++)
-			if (s->slots[i] != 0)
-				*seen_slot(&larger, s->slots[i]) = s->slots[i];
-		free(s->slots);
-		*s = larger;
-	}
-	ino_t *slot = seen_slot(s, ino);
-	if (*slot == ino)
-		return false;
-	*slot = ino;
-	s->used++;
-	return true;
+	inode_set_release(&c->seen);
 }
 
 static int open_within(int dir_fd, const char *name)
@@ -136,8 +99,8 @@ static int own(const struct count *c, const char *name, const struct stat *st)
 
 static void add(struct count *c, const struct stat *st)
 {
-	c->inodes++;
-	c->bytes += (uint64_t)st->st_blocks * 512;
+	c->use.inodes++;
+	c->use.bytes += (uint64_t)st->st_blocks * 512;
 }
 
 static int count_dir(struct count *c, const char *name, const struct stat *listed)
@@ -145,11 +108,16 @@ static int count_dir(struct count *c, const char *name, const struct stat *liste
 	struct stat st;
 
 	CLEANUP_FD int fd = open_within(dirfd(c->dir), name);
-	if (fd == -EXDEV || fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-		return 0; /* another file system, or replaced meanwhile */
-	if (fd == -EACCES) {
+	if (fd == -EXDEV)
+		return 0; /* another file system */
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP) {
+		c->use.moved++;
+		return 0;
+	}
+	/* Not only unreadable ones: from a directory that may not be searched no ".." leads back. */
+	if (fd == -EACCES || (fd >= 0 && faccessat(fd, ".", F_OK, 0) < 0 && errno == EACCES)) {
 		add(c, listed);
-		c->unread++;
+		c->use.unread++;
 		return 0;
 	}
 	if (fd < 0)
@@ -167,12 +135,14 @@ static int count_entry(struct count *c, const char *name)
 	if (str_eq(name, ".") || str_eq(name, ".."))
 		return 0;
 	if (fstatat(dirfd(c->dir), name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0) {
-		if (errno == ENOENT)
+		if (errno == ENOENT) {
+			c->use.moved++;
 			return 0;
+		}
 		if (errno != EACCES)
 			return -errno;
 		/* Readable but not searchable: names without what they stand for. */
-		c->unread++;
+		c->use.unread++;
 		return ascend(c);
 	}
 	int r = own(c, name, &st);
@@ -180,7 +150,7 @@ static int count_entry(struct count *c, const char *name)
 		return r;
 	if (S_ISDIR(st.st_mode))
 		return count_dir(c, name, &st);
-	if (st.st_nlink <= 1 || seen_add(&c->seen, st.st_ino))
+	if (st.st_nlink <= 1 || inode_set_add(&c->seen, st.st_ino))
 		add(c, &st);
 	return 0;
 }
@@ -195,14 +165,14 @@ static int count_tree(struct count *c, uint64_t max_bytes, uint64_t max_inodes)
 		int r = entry ? count_entry(c, entry->d_name) : ascend(c);
 		if (r < 0)
 			return r;
-		if ((max_bytes && c->bytes > max_bytes) || (max_inodes && c->inodes > max_inodes))
+		if ((max_bytes && c->use.bytes > max_bytes) ||
+		    (max_inodes && c->use.inodes > max_inodes))
 			return -E2BIG;
 	}
-	return c->unread;
+	return 0;
 }
 
-int fs_tree_usage(int dir_fd, uint64_t max_bytes, uint64_t max_inodes, uint64_t *ret_bytes,
-		  uint64_t *ret_inodes)
+int fs_tree_measure(int dir_fd, uint64_t max_bytes, uint64_t max_inodes, struct fs_usage *ret)
 {
 	CLEANUP(count_release) struct count c = { 0 };
 	struct stat st;
@@ -214,11 +184,21 @@ int fs_tree_usage(int dir_fd, uint64_t max_bytes, uint64_t max_inodes, uint64_t 
 	int r = descend(&c, take_fd(&fd), &st);
 	if (r == 0)
 		r = count_tree(&c, max_bytes, max_inodes);
-	if (r >= 0 || r == -E2BIG || r == -EAGAIN) {
-		*ret_bytes = c.bytes;
-		*ret_inodes = c.inodes;
-	}
+	*ret = c.use;
 	return r;
+}
+
+int fs_tree_usage(int dir_fd, uint64_t max_bytes, uint64_t max_inodes, uint64_t *ret_bytes,
+		  uint64_t *ret_inodes)
+{
+	struct fs_usage use = { 0 };
+
+	int r = fs_tree_measure(dir_fd, max_bytes, max_inodes, &use);
+	if (r >= 0 || r == -E2BIG || r == -EAGAIN) {
+		*ret_bytes = use.bytes;
+		*ret_inodes = use.inodes;
+	}
+	return r < 0 ? r : (int)use.unread;
 }
 
 int fs_tree_own(int dir_fd, uid_t uid, gid_t gid)
@@ -236,7 +216,7 @@ int fs_tree_own(int dir_fd, uid_t uid, gid_t gid)
 	int r = descend(&c, take_fd(&fd), &st);
 	if (r == 0)
 		r = count_tree(&c, 0, 0);
-	if (r > 0)
+	if (r >= 0 && c.use.unread > 0)
 		return -EACCES;
 	return r < 0 ? r : fchown(dir_fd, uid, gid) < 0 ? -errno : 0;
 }

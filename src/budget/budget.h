@@ -61,6 +61,8 @@ struct budget_ops {
 	/* Descriptors, owned by the caller, to each of which a process with one thread writes "0" to be in the group; how many. A
 	 * thread that moves itself need not wait for a grace period of the kernel, which moving another process may: milliseconds. */
 	int (*join_fds)(struct budget *, int ret_fds[BUDGET_JOIN_MAX], struct err *);
+	/* Directory descriptor of a group whose cgroup.procs lists every process of the box, borrowed; -EOPNOTSUPP where there is none. */
+	int (*members_fd)(struct budget *);
 	int (*read_usage)(struct budget *, struct usage *ret, struct err *);
 	/* Descriptor that turns readable (POLLIN, v1 eventfd) or exceptional (POLLPRI, v2) when the memory limit
 	 * killed something; borrowed; -EOPNOTSUPP where there is none. After a wake-up call read_usage and look at oom_kills.

@@ -73,6 +73,12 @@ static int cgroup1_clone_fd(struct budget *b)
 	return -EOPNOTSUPP;
 }
 
+static int cgroup1_members_fd(struct budget *b)
+{
+	const struct cgroup1 *g = (const struct cgroup1 *)b;
+	return g->n > 0 ? g->at[0].dir_fd : -EOPNOTSUPP; /* a run is in all of its groups */
+}
+
 static int cgroup1_oom_fd(struct budget *b)
 {
 	struct cgroup1 *g = (struct cgroup1 *)b;
@@ -126,6 +132,7 @@ static const struct budget_ops cgroup1_ops = {
 	.name = "cgroup1",
 	.clone_fd = cgroup1_clone_fd,
 	.join_fds = cgroup1_join_fds,
+	.members_fd = cgroup1_members_fd,
 	.read_usage = cgroup1_read_usage,
 	.oom_fd = cgroup1_oom_fd,
 	.oom_events = cgroup1_oom_events,

@@ -144,10 +144,11 @@ static int cgroup2_remove(struct budget *b, struct err *err)
 #define CGROUP2_OPS(NAME)                                                                          \
 	{                                                                                          \
 		.name = NAME, .clone_fd = cgroup2_clone_fd, .join_fds = cgroup2_join_fds,          \
-		.read_usage = cgroup2_read_usage, .oom_fd = cgroup2_oom_fd,                        \
-		.oom_events = cgroup2_oom_events, .oom_ack = cgroup2_oom_ack,                      \
-		.kill_all = cgroup2_kill_all, .receipt = cgroup2_receipt, .path = cgroup2_path,    \
-		.remove = cgroup2_remove, .free = cgroup2_free,                                    \
+		.members_fd = cgroup2_clone_fd, .read_usage = cgroup2_read_usage,                  \
+		.oom_fd = cgroup2_oom_fd, .oom_events = cgroup2_oom_events,                        \
+		.oom_ack = cgroup2_oom_ack, .kill_all = cgroup2_kill_all,                          \
+		.receipt = cgroup2_receipt, .path = cgroup2_path, .remove = cgroup2_remove,        \
+		.free = cgroup2_free,                                                              \
 	}
 const struct budget_ops cgroup2_ops = CGROUP2_OPS("cgroup2");
 const struct budget_ops cgroup2_systemd_ops = CGROUP2_OPS("cgroup2-systemd");

@@ -60,6 +60,7 @@ static const struct budget_ops none_ops = {
 	.name = "none",
 	.clone_fd = none_fd,
 	.join_fds = none_join_fds,
+	.members_fd = none_fd,
 	.read_usage = none_read_usage,
 	.oom_fd = none_fd,
 	.oom_events = none_oom_events,

@@ -9,11 +9,15 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "budget/image.h"
 #include "spec/config.h"
+
+#define WALKS_LOST_MAX  8
+#define UNLINKED_MAX_NS (1 * NS_PER_SEC)
 
 void scratch_release(struct scratch *s)
 {
@@ -228,26 +232,104 @@ int scratch_make_dirs(struct scratch *s, const struct scratch_request *request, 
 	return 0;
 }
 
+/* Walks again where the tree changed under the walk: what was renamed may have been missed. The largest count is the one. A walk that lost
+ * its way has counted a part only, and is tried more often. */
+static int walk(const struct scratch *s, int dir_fd, struct fs_usage *ret)
+{
+	struct fs_usage largest = { 0 }, use = { 0 };
+	int r = -EAGAIN;
+	for (int i = 0; i < WALKS_LOST_MAX && (r == -EAGAIN || (r == 0 && use.moved && i < 2));
+	     i++) {
+		use = (struct fs_usage){ 0 };
+		r = fs_tree_measure(dir_fd, s->limit_bytes, s->limit_inodes, &use);
+		if (use.bytes > largest.bytes)
+			largest.bytes = use.bytes;
+		if (use.inodes > largest.inodes)
+			largest.inodes = use.inodes;
+	}
+	largest.unread = use.unread;
+	*ret = largest;
+	return r;
+}
+
+static int add_walk(const struct scratch *s, int dir_fd, struct scratch_use *use)
+{
+	struct fs_usage found = { 0 };
+	int r = walk(s, dir_fd, &found);
+	use->bytes += found.bytes;
+	use->inodes += found.inodes;
+	if (r >= 0 && found.unread)
+		(void)snprintf(use->uncounted, sizeof use->uncounted, "%u unreadable director%s",
+			       found.unread, found.unread == 1 ? "y" : "ies");
+	else if (r == -EAGAIN)
+		(void)snprintf(use->uncounted, sizeof use->uncounted,
+			       "directories were moved during each of %d counts", WALKS_LOST_MAX);
+	else if (r < 0 && r != -E2BIG)
+		(void)snprintf(use->uncounted, sizeof use->uncounted, "reading it failed: %s",
+			       strerrordesc_np(-r));
+	return r;
+}
+
+static dev_t dev_of(int fd)
+{
+	struct stat st;
+	return fd >= 0 && fstat(fd, &st) == 0 ? st.st_dev : 0;
+}
+
+/* Many processes with many descriptors take long to look at: then less often, so that the keeper needs a twentieth of a cpu at most
+ * for it, and at least once a second. In between the last count holds. */
+static int add_unlinked(struct scratch *s, struct scratch_use *use)
+{
+	uint64_t begun_ns = clock_monotonic_ns();
+	int r = 0;
+	if (begun_ns >= s->unlinked_due_ns) {
+		dev_t dev = dev_of(s->dir_fd);
+		const struct unlinked_request request = {
+			.budget = s->box.budget,
+			.init_pid = s->box.init_pid,
+			.pid_ns = s->box.pid_ns,
+			.max_inodes = s->limit_inodes,
+			.devs = { dev, s->beside_fd >= 0 ? dev_of(s->beside_fd) : dev },
+		};
+		r = unlinked_measure(&request, &s->unlinked);
+		uint64_t now_ns = clock_monotonic_ns(), wait_ns = 20 * (now_ns - begun_ns);
+		s->unlinked_due_ns = now_ns +
+				     (wait_ns < UNLINKED_MAX_NS ? wait_ns : UNLINKED_MAX_NS);
+	}
+	use->bytes += s->unlinked.bytes;
+	use->inodes += s->unlinked.inodes;
+	if (r >= 0 && s->unlinked.unread)
+		(void)snprintf(use->uncounted, sizeof use->uncounted,
+			       "%u process%s whose open files cannot be read", s->unlinked.unread,
+			       s->unlinked.unread == 1 ? "" : "es");
+	else if (r < 0 && r != -E2BIG)
+		(void)snprintf(use->uncounted, sizeof use->uncounted,
+			       "its open files cannot be read: %s", strerrordesc_np(-r));
+	return r;
+}
+
+static void watched_measure(struct scratch *s, struct scratch_use *use)
+{
+	int r = add_walk(s, s->dir_fd, use);
+	bool over = r == -E2BIG;
+	if (!over && s->beside_fd >= 0)
+		over = add_walk(s, s->beside_fd, use) == -E2BIG;
+	if (!over && s->box.budget)
+		over = add_unlinked(s, use) == -E2BIG;
+	use->full = over || (s->limit_bytes && use->bytes >= s->limit_bytes) ||
+		    (s->limit_inodes && use->inodes >= s->limit_inodes);
+}
+
 int scratch_measure(struct scratch *s, struct scratch_use *ret)
 {
 	struct scratch_use use = { 0 }, beside = { 0 };
-	int r;
+	int r = 0;
 	if (s->mounted) {
 		r = image_use(s->dir_fd, &use);
 		if (r >= 0 && s->beside_fd >= 0 && image_use(s->beside_fd, &beside) >= 0)
 			use.full |= beside.full;
-	} else {
-		r = fs_tree_usage(s->dir_fd, s->limit_bytes, s->limit_inodes, &use.bytes,
-				  &use.inodes);
-		if (r >= 0 && s->beside_fd >= 0)
-			r = fs_tree_usage(s->beside_fd, s->limit_bytes, s->limit_inodes,
-					  &beside.bytes, &beside.inodes);
-		use.bytes += beside.bytes;
-		use.inodes += beside.inodes;
-		use.full = r == -E2BIG || (s->limit_bytes && use.bytes >= s->limit_bytes) ||
-			   (s->limit_inodes && use.inodes >= s->limit_inodes);
-		r = r == -E2BIG ? 0 : r;
-	}
+	} else
+		watched_measure(s, &use);
 	if (r < 0)
 		return r;
 	if (use.bytes > s->peak_bytes)

@@ -15,9 +15,17 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "budget/unlinked.h"
 
 /* Below this an image is refused (caller): ext4 itself would take most of it. */
 #define SCRATCH_IMAGE_MIN_BYTES (1024 * 1024)
+
+/* Whose processes may keep files of the working directory alive without a name. */
+struct scratch_box {
+	struct budget *budget; /* borrowed; NULL: nobody works in the directory */
+	pid_t init_pid;
+	uint64_t pid_ns; /* as struct unlinked_request has them */
+};
 
 struct scratch {
 	char *path;         /* owned; /tmp/scidex-analysis-ID */
@@ -28,6 +36,10 @@ struct scratch {
 	int beside_fd; /* borrowed; a directory that counts too: its bytes if watched, its being full if an image; -1: none */
 	uint64_t peak_bytes, peak_inodes; /* largest seen by scratch_measure */
 	bool mounted;
+	/* What a watched directory needs: */
+	struct scratch_box box;
+	struct unlinked_use unlinked; /* when it was counted last */
+	uint64_t unlinked_due_ns;     /* monotonic: counted again from then on */
 };
 
 struct scratch_request {
@@ -54,8 +66,11 @@ int scratch_make_dirs(struct scratch *s, const struct scratch_request *request, 
 struct scratch_use {
 	uint64_t bytes, inodes; /* used now */
 	bool full; /* at or over a limit (image: no inode left, or less space than a large write needs) */
+	char uncounted
+		[96]; /* not "": why not everything could be counted; the numbers are then too small */
 };
-/* Image: statfs, microseconds. Watched: walks by descriptor. Updates the peaks. */
+/* Image: statfs, microseconds. Watched: walks by descriptor, again where entries moved meanwhile, and adds the files without a name
+ * that the processes of the box hold. Updates the peaks. Negative errno: an image that can't be asked. */
 int scratch_measure(struct scratch *s, struct scratch_use *ret);
 
 /* To be called once, a moment after the start: a longer run gets the arrangement that suits it. */

@@ -196,11 +196,8 @@ static void sample(struct attendance *t, uint64_t now_ns)
 	const struct job_report *r = &t->report;
 	struct scratch_use disk = { 0 };
 	k->sample_at = now_ns + SAMPLE_NS;
-	if (k->has_scratch && scratch_measure(&k->scratch, &disk) >= 0 && disk.full) {
-		k->ending.disk_full = true;
-		if (str_eq(k->scratch.mechanism, "watched") && k->ending.stop == STOP_NONE)
-			stop(t, STOP_DISK);
-	}
+	if (k->has_scratch && watch_disk(k, now_ns, &disk) && k->ending.stop == STOP_NONE)
+		stop(t, STOP_DISK);
 	uint64_t cpu_ns = k->q->plan->limits.at[LIMIT_CPU_TIME].value;
 	if (cpu_ns && t->capability.judging == JUDGING_HERE && r->cpu_usec * 1000 >= cpu_ns &&
 	    k->ending.stop == STOP_NONE)

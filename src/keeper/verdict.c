@@ -94,6 +94,24 @@ static void decide_refused(const struct ending *e, struct verdict *v)
 		note(v, " Or run in it as it is, which the record will say: --allow-drift.");
 }
 
+static void decide_disk(const struct ending *e, struct verdict *v)
+{
+	v->cause = CAUSE_DISK;
+	v->exit_status = 128 + SIGXFSZ;
+	if (e->disk_uncounted[0])
+		note(v,
+		     "The size of the working directory could not be measured (%s), which counts as over its limit, and the run was ended. "
+		     "Keep directories readable by their owner (chmod u+rx), or run as root, where the file system itself is limited.",
+		     e->disk_uncounted);
+	else
+		note(v,
+		     "The working directory grew beyond its limit (%s in %llu files; allowed %s in %llu) and the run was ended. "
+		     "Give it more with --disk or --inodes.",
+		     size_text(e->disk_peak_bytes), (unsigned long long)e->disk_peak_inodes,
+		     size_text(ending_limit(e, LIMIT_DISK)),
+		     (unsigned long long)ending_limit(e, LIMIT_INODES));
+}
+
 static void decide_stop(const struct ending *e, struct verdict *v)
 {
 	switch (e->stop) {
@@ -114,14 +132,7 @@ static void decide_stop(const struct ending *e, struct verdict *v)
 		     time_text(ending_limit(e, LIMIT_CPU_TIME)));
 		break;
 	case STOP_DISK:
-		v->cause = CAUSE_DISK;
-		v->exit_status = 128 + SIGXFSZ;
-		note(v,
-		     "The working directory grew beyond its limit (%s in %llu files; allowed %s in %llu) and the run was ended. "
-		     "Give it more with --disk or --inodes.",
-		     size_text(e->disk_peak_bytes), (unsigned long long)e->disk_peak_inodes,
-		     size_text(ending_limit(e, LIMIT_DISK)),
-		     (unsigned long long)ending_limit(e, LIMIT_INODES));
+		decide_disk(e, v);
 		break;
 	case STOP_CANCEL:
 		v->cause = CAUSE_CANCELLED;

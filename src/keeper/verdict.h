@@ -82,6 +82,8 @@ struct ending {
 	uint64_t disk_peak_bytes, disk_peak_inodes;
 	bool disk_full; /* seen at a limit */
 	char disk_mechanism[16];
+	char disk_uncounted
+		[96]; /* STOP_DISK: not "": what could not be counted, which is why it was ended */
 	uint64_t log_dropped[2];
 	int log_errno; /* the log could not be written */
 	bool output_over_cap;

@@ -6,15 +6,16 @@
 
 static json_t *evidence_json(const struct ending *e)
 {
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:s,s:o,s:b,s:i,s:i}", "oom_kills",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:s,s:o,s:o,s:b,s:i,s:i}", "oom_kills",
 			 json_u64(e->usage.oom_kills), "memory_limit_hits",
 			 json_u64(e->usage.mem_limit_hits), "memory_peak_bytes",
 			 json_u64(e->usage.mem_peak_bytes), "memory_limit_bytes",
 			 json_u64(ending_limit(e, LIMIT_MEMORY)), "pids_limit_hits",
 			 json_u64(e->usage.pids_limit_hits), "disk_full", e->disk_full,
-			 "disk_mechanism", e->disk_mechanism, "throttled_usec",
-			 json_u64(e->usage.throttled_usec), "killed_by_force", e->forced,
-			 "exec_errno", e->exec_errno, "wait_status",
+			 "disk_mechanism", e->disk_mechanism, "disk_uncounted",
+			 e->disk_uncounted[0] ? json_text(e->disk_uncounted) : json_null(),
+			 "throttled_usec", json_u64(e->usage.throttled_usec), "killed_by_force",
+			 e->forced, "exec_errno", e->exec_errno, "wait_status",
 			 e->exited ? e->wait_status : -1);
 }
 

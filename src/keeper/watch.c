@@ -77,18 +77,41 @@ void watch_note_usage(struct keeping *k, const struct usage *now)
 	u->pids_peak = larger(u->pids_peak, before.pids_peak);
 }
 
+/* A directory that is unreadable for a moment is no reason to end a run; one that stays so hides how much is in it. Whatever was hidden is seen by
+ * the first look that finds everything, so the limit is exceeded for the time between two looks, never for longer. */
+static bool is_uncounted(struct keeping *k, uint64_t now, const struct scratch_use *disk)
+{
+	if (!disk->uncounted[0]) {
+		k->uncounted_since_ns = 0;
+		return false;
+	}
+	if (!k->uncounted_since_ns)
+		k->uncounted_since_ns = now;
+	return now - k->uncounted_since_ns >= WATCHED_NS;
+}
+
+bool watch_disk(struct keeping *k, uint64_t now, struct scratch_use *ret)
+{
+	bool is_watched = str_eq(k->scratch.mechanism, "watched");
+	if (scratch_measure(&k->scratch, ret) < 0)
+		return false;
+	k->ending.disk_full |= ret->full;
+	if (ret->full || !is_watched || !is_uncounted(k, now, ret))
+		return ret->full && is_watched;
+	(void)snprintf(k->ending.disk_uncounted, sizeof k->ending.disk_uncounted, "%s",
+		       ret->uncounted);
+	return true;
+}
+
 static void sample(struct keeping *k, uint64_t now)
 {
 	struct usage u;
 	struct scratch_use disk = { 0 };
+	if (watch_disk(k, now, &disk) && k->ending.stop == STOP_NONE)
+		watch_stop(k, STOP_DISK);
 	if (k->budget->ops->read_usage(k->budget, &u, NULL) < 0)
 		return;
 	watch_note_usage(k, &u);
-	if (scratch_measure(&k->scratch, &disk) >= 0 && disk.full) {
-		k->ending.disk_full = true;
-		if (str_eq(k->scratch.mechanism, "watched") && k->ending.stop == STOP_NONE)
-			watch_stop(k, STOP_DISK);
-	}
 	char line[400];
 	int n = snprintf(
 		line, sizeof line,
@@ -180,8 +203,13 @@ static void on_control(struct keeping *k)
 	}
 	if (n != sizeof msg)
 		return;
-	if (msg.kind == BOX_MSG_STARTED)
+	if (msg.kind == BOX_MSG_STARTED) {
 		k->ending.started = true;
+		/* From now on there is somebody who can hold files; until its exec the kernel lets nobody look into a process of init's. */
+		k->scratch.box = (struct scratch_box){ .budget = k->budget,
+						       .init_pid = k->box.pid,
+						       .pid_ns = k->box.facts.ns[BOX_NS_PID] };
+	}
 	if (msg.kind == BOX_MSG_EXEC_FAILED)
 		k->ending.exec_errno = msg.exec_errno;
 	if (msg.kind == BOX_MSG_EXITED) {
@@ -344,6 +372,7 @@ void watch(struct keeping *k)
 	(void)proc_wait(k->box.pid_fd, NULL);
 	kill_box(k);
 	drain(k);
+	k->scratch.box = (struct scratch_box){ 0 };
 	if (!k->ending.wall_ns)
 		k->ending.wall_ns = clock_monotonic_ns() - k->started_ns;
 }

@@ -27,8 +27,10 @@ struct keeping {
 	int usage_fd;             /* owned; usage.jsonl */
 	uint64_t started_ns;
 	uint64_t warn_at, end_at, kill_at, sample_at; /* monotonic; 0: not set */
-	bool settled;                                 /* the run has lasted longer than a moment */
-	int report_fd;                                /* owned; -1 once nobody listens */
+	uint64_t
+		uncounted_since_ns; /* monotonic: since then something in the working directory can't be counted; 0: all was */
+	bool settled;  /* the run has lasted longer than a moment */
+	int report_fd; /* owned; -1 once nobody listens */
 	struct ending ending;
 	json_t *executor; /* owned or NULL; what it says of the job, for the verdict */
 	struct stages stages;
@@ -38,6 +40,8 @@ struct keeping {
 void watch(struct keeping *k);
 /* Takes over what was counted, keeping the largest of what is only known while the box lives. */
 void watch_note_usage(struct keeping *k, const struct usage *now);
+/* Measures the working directory. True if a limit that is only watched is exceeded, or cannot be told to be kept: end the run. */
+bool watch_disk(struct keeping *k, uint64_t now, struct scratch_use *ret);
 /* Where there is no box to watch: has somebody asked for the end of the run? Never waits. */
 bool watch_hear_cancel(struct keeping *k, int *ret_signal, const char **ret_by);
 void keeper_say(struct keeping *k, const struct keeper_msg *msg);

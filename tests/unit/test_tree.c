@@ -296,6 +296,29 @@ static void deep_unusable_dirs_as_a_user(void **state)
 	assert_int_equal(as_nobody(*state, nobody_removes_deep_unusable), 0);
 }
 
+/* A directory that may be read but not searched ends neither the walk nor the count of what is beside it. */
+static bool nobody_counts_beside_unsearchable(struct place *p)
+{
+	struct fs_usage use = { 0 };
+
+	(void)mkdirat(p->fd, "a", 0755);
+	put(p->fd, "a/f", 1);
+	(void)mkdirat(p->fd, "b", 0755);
+	put(p->fd, "b/f", 1);
+	put(p->fd, "b/g", 1);
+	if (fchmodat(p->fd, "a", 0400, 0) < 0)
+		return false;
+	int r = fs_tree_measure(p->fd, 0, 0, &use);
+	if (fchmodat(p->fd, "a", 0700, 0) < 0)
+		return false;
+	return r == 0 && use.unread == 1 && use.moved == 0 && use.inodes == 4;
+}
+
+static void unsearchable_dirs_as_a_user(void **state)
+{
+	assert_int_equal(as_nobody(*state, nobody_counts_beside_unsearchable), 0);
+}
+
 static bool nobody_meets_what_is_not_theirs(struct place *p)
 {
 	struct fs_removed removed = { 0 };
@@ -518,6 +541,7 @@ int main(void)
 		TREE_TEST(unusable_dirs),
 		TREE_TEST(unusable_dirs_as_a_user),
 		TREE_TEST(deep_unusable_dirs_as_a_user),
+		TREE_TEST(unsearchable_dirs_as_a_user),
 		TREE_TEST(what_cannot_go_is_said),
 		TREE_TEST(mounts_are_not_crossed),
 		TREE_TEST(usage_counts_blocks_and_links_once),

@@ -104,13 +104,24 @@ static const struct source of_asked = {
 	"s.submitter",
 };
 
+/* Who submitted a row, or whose it is: an expression, owned by the caller. A value is bound only where it is asked for. */
+static char *submitter_sql(struct asking *a, const struct source *s)
+{
+	const struct ledger_page *q = a->q;
+	if (!q->owner || (!q->text && !(q->submitters && q->submitters->n)))
+		return xstrdup(s->submitter);
+	strv_add(&a->values, q->owner);
+	return xasprintf("coalesce(%s, $%zu)", s->submitter, a->values.n);
+}
+
 static void add_conditions(struct asking *a, const struct source *s)
 {
 	const struct ledger_page *q = a->q;
 	add_any_of(a, s->quest, q->quests);
 	add_any_of(a, s->runtime, q->runtimes);
 	add_any_of(a, s->cause, a->causes);
-	add_any_of(a, s->submitter, q->submitters);
+	CLEANUP_FREE char *submitter = submitter_sql(a, s);
+	add_any_of(a, submitter, q->submitters);
 	if (q->name) {
 		str_add(&a->sql, " AND ");
 		add_like(a, s->name, q->name);
@@ -118,7 +129,7 @@ static void add_conditions(struct asking *a, const struct source *s)
 	if (q->text) {
 		CLEANUP_FREE char *all = xasprintf(
 			"(%s || ' ' || coalesce(%s, '') || ' ' || coalesce(%s, '') || ' ' || coalesce(%s, '') || ' ' || coalesce(%s, ''))",
-			s->id, s->name, s->quest, s->runtime, s->submitter);
+			s->id, s->name, s->quest, s->runtime, submitter);
 		str_add(&a->sql, " AND ");
 		add_like(a, all, q->text);
 	}

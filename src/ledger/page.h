@@ -6,6 +6,8 @@
 
 struct ledger_page {
 	const struct strv *causes, *runtimes, *quests, *submitters; /* any of; an empty list: all */
+	const char *
+		owner; /* whose a run without a submitter is, for `submitters` and `text`; or NULL */
 	const char *name, *text; /* a part of the name; of anything a row shows; or NULL */
 	const char *since;       /* accepted then or later; or NULL */
 	const char *after_time, *after_id; /* of the last row before; or NULL */

@@ -11,6 +11,8 @@
 #include "ledger/page.h"
 #include "ledger/totals.h"
 #include "runtime/state.h"
+#include "serve/recorded.h"
+#include "serve/rows.h"
 #include "spec/id.h"
 
 #define SHOWN 50
@@ -178,12 +180,28 @@ static json_t *page_of(struct ledger *l, const struct config *c, const char *con
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = json_array_get(rows, i);
 	qsort(sorted, n, sizeof(json_t *), newest_first);
-	for (size_t i = 0; i < n && i < SHOWN; i++)
+	CLEANUP_FREE char *owner = rows_owner(c);
+	for (size_t i = 0; i < n && i < SHOWN; i++) {
+		rows_set_owner(sorted[i], owner);
 		json_array_append(shown, sorted[i]);
+	}
 	return shown;
 }
 
-/* Sums of each, whatever the cause. */
+/* How far each run came with the limit that it reached. */
+static json_t *with_reached(const struct config *c, json_t *kills)
+{
+	size_t i;
+	json_t *row;
+	json_array_foreach(kills, i, row)
+	{
+		json_t *reached = recorded_reached(c, text_of(row, "id"), text_of(row, "cause"));
+		json_object_set_new(row, "reached", reached ? reached : json_null());
+	}
+	return kills;
+}
+
+/* Sums of each, whatever the cause. What nobody submitted is the owner's of the home. */
 static json_t *spend_json(struct ledger *l, const struct config *c, enum totals_by by,
 			  const char *key)
 {
@@ -194,14 +212,17 @@ static json_t *spend_json(struct ledger *l, const struct config *c, enum totals_
 	size_t i;
 	if (l)
 		(void)ledger_totals(l, c, by, &sums, NULL);
+	CLEANUP_FREE char *owner = by == TOTALS_BY_SUBMITTER ? rows_owner(c) : NULL;
 	json_array_foreach(sums, i, sum)
 	{
-		row = json_object_get(by_name, text_of(sum, "of"));
+		const char *of = text_of(sum, "of");
+		of = *of || !owner ? of : owner;
+		row = json_object_get(by_name, of);
 		if (!row) {
-			row = json_pack("{s:O,s:i,s:i,s:i,s:i,s:f}", key,
-					json_object_get(sum, "of"), "runs", 0, "ok", 0, "wall_usec",
-					0, "cpu_usec", 0, "memory_gib_hours", 0.0);
-			json_object_set_new(by_name, text_of(sum, "of"), row);
+			row = json_pack("{s:o,s:i,s:i,s:i,s:i,s:f}", key,
+					*of ? json_text(of) : json_null(), "runs", 0, "ok", 0,
+					"wall_usec", 0, "cpu_usec", 0, "memory_gib_hours", 0.0);
+			json_object_set_new(by_name, of, row);
 		}
 		json_int_t runs = json_integer_value(json_object_get(sum, "runs"));
 		count(row, "runs", runs);
@@ -288,9 +309,9 @@ int govern_senate(const struct config *c, const struct service_use *use, json_t 
 				  spend_json(l, c, TOTALS_BY_RUNTIME, "runtime"));
 	*ret = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:O}", "runtimes", govern_runtimes(c),
 			 "policy", policy_json(c, use), "refusals", page_of(l, c, refused),
-			 "limit_kills", page_of(l, c, killed), "cleanup", cleanup_json(c, health),
-			 "protected", protected_json(c), "spend", spend, "chain",
-			 chain_json(l, c, health), "health", health);
+			 "limit_kills", with_reached(c, page_of(l, c, killed)), "cleanup",
+			 cleanup_json(c, health), "protected", protected_json(c), "spend", spend,
+			 "chain", chain_json(l, c, health), "health", health);
 	json_object_set_new(*ret, "caps",
 			    json_pack("{s:o,s:o,s:o}", "memory", json_u64(use->memory_cap), "cpus",
 				      json_u64(use->cpus_cap), "pids", json_u64(use->pids_cap)));

@@ -119,6 +119,46 @@ static json_t *limits_json(int run_fd, const json_t *analysis, const json_t *row
 	return limits;
 }
 
+/* Of the two limits that a cause may stand for, the one that was used up more. */
+static double part_of(const json_t *limit)
+{
+	double of = json_number_value(json_object_get(limit, "limit"));
+	return of > 0 ? json_number_value(json_object_get(limit, "used")) / of : -1;
+}
+
+json_t *recorded_reached(const struct config *c, const char *id, const char *cause)
+{
+	static const struct {
+		const char *cause, *limit, *other;
+	} names[] = {
+		{ "oom", "memory", NULL },   { "deadline", "time", NULL },
+		{ "cpu", "cpu_time", NULL }, { "disk", "disk", "inodes" },
+		{ "pids", "pids", NULL },    { "output-cap", "output_size", "output_count" },
+	};
+	CLEANUP_JSON json_t *row = NULL;
+	CLEANUP_FD int fd = rows_open_run(c, id, NULL);
+	if (fd < 0 || rows_of_run(c, id, fd, &row, NULL) < 0)
+		return NULL;
+	CLEANUP_JSON json_t *analysis = read_part(fd, "analysis.json");
+	CLEANUP_JSON json_t *verdict = read_part(fd, "verdict.json");
+	CLEANUP_JSON json_t *limits = limits_json(fd, analysis, row, verdict);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		if (!str_eq(cause, names[i].cause))
+			continue;
+		const json_t *other = names[i].other ? json_object_get(limits, names[i].other)
+						     : NULL;
+		const json_t *limit = json_object_get(limits, names[i].limit);
+		bool is_other = other && part_of(other) > part_of(limit);
+		const json_t *hit = is_other ? other : limit;
+		return hit ? json_pack("{s:s,s:O?,s:O?}", "limit",
+				       is_other ? names[i].other : names[i].limit, "used",
+				       json_object_get(hit, "used"), "of",
+				       json_object_get(hit, "limit"))
+			   : NULL;
+	}
+	return NULL;
+}
+
 static json_t *provenance_json(const json_t *analysis)
 {
 	static const char *const keys[] = { "code",  "inputs",  "rerun_of",   "db_snapshot",
@@ -259,6 +299,8 @@ int recorded_run(const struct config *c, const char *id, const json_t *live, jso
 	json_object_set_new(row, "attempts",
 			    attempts ? json_incref(attempts) : json_pack("[s]", id));
 	json_object_set_new(row, "links", links_json(id));
+	CLEANUP_FREE char *owner = rows_owner(c);
+	rows_set_owner(row, owner);
 	rows_complete(row);
 	*ret = row;
 	return 0;

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "keeper/alive.h"
@@ -24,6 +26,25 @@ void rows_query_release(struct rows_query *q)
 	cleanup_free(&q->name);
 	cleanup_free(&q->text);
 	cleanup_free(&q->after);
+}
+
+char *rows_owner(const struct config *c)
+{
+	struct stat st = { 0 };
+	struct passwd entry, *found = NULL;
+	char text[4096];
+	if (stat(c->home, &st) < 0)
+		st.st_uid = geteuid();
+	if (getpwuid_r(st.st_uid, &entry, text, sizeof text, &found) == 0 && found &&
+	    str_is_utf8(found->pw_name, strlen(found->pw_name)))
+		return xstrdup(found->pw_name);
+	return xasprintf("uid:%u", (unsigned)st.st_uid); /* as auth.c names a user of the socket */
+}
+
+void rows_set_owner(json_t *row, const char *owner)
+{
+	if (!json_is_string(json_object_get(row, "submitter")))
+		json_object_set_new(row, "submitter", json_text(owner));
 }
 
 int rows_open_run(const struct config *c, const char *id, struct err *err)

@@ -27,5 +27,9 @@ int rows_page(const struct config *c, const struct rows_query *q, const json_t *
 int rows_of_run(const struct config *c, const char *id, int run_fd, json_t **ret, struct err *err);
 /* Every key of a row, null where nothing was set. */
 void rows_complete(json_t *row);
+/* The name of the owner of the home, owned by the caller: who ran what nobody submitted (`cupel run`). "uid:N" if they have no name. */
+char *rows_owner(const struct config *c);
+/* Whose a row is, where nobody submitted it. */
+void rows_set_owner(json_t *row, const char *owner);
 /* Borrowed descriptors and values of a record. */
 int rows_open_run(const struct config *c, const char *id, struct err *err);

@@ -1,5 +1,6 @@
 /* A page of runs by time: what the ledger has, and what is not in it yet: it waits, runs, or is not delivered. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -15,6 +16,7 @@ struct paging {
 	const struct rows_query *query;
 	json_t *rows;      /* owned; what is to be shown, in no order yet */
 	struct strv known; /* ids that are in it, or stand for something in it; sorted when asked */
+	char *owner;       /* owned: who ran what nobody submitted */
 	char since[40];
 	char after_time[64];
 };
@@ -22,6 +24,7 @@ struct paging {
 static void paging_release(struct paging *p)
 {
 	json_decref(p->rows);
+	free(p->owner);
 	strv_release(&p->known);
 }
 
@@ -44,19 +47,20 @@ static bool has_part(const json_t *row, const char *key, const char *part)
 static bool matches(const struct paging *p, const json_t *row)
 {
 	const struct rows_query *q = p->query;
+	const char *submitter = text_of(row, "submitter");
+	submitter = *submitter ? submitter : p->owner;
 	if (q->since_ns && strcmp(text_of(row, "submitted"), p->since) < 0)
 		return false;
 	if (q->name && !has_part(row, "name", q->name))
 		return false;
 	if (q->text && !has_part(row, "id", q->text) && !has_part(row, "name", q->text) &&
 	    !has_part(row, "quest", q->text) && !has_part(row, "runtime", q->text) &&
-	    !has_part(row, "submitter", q->text))
+	    !strcasestr(submitter, q->text))
 		return false;
 	return is_one_of(&q->states, text_of(row, "state")) &&
 	       is_one_of(&q->causes, text_of(row, "cause")) &&
 	       is_one_of(&q->runtimes, text_of(row, "runtime")) &&
-	       is_one_of(&q->quests, text_of(row, "quest")) &&
-	       is_one_of(&q->submitters, text_of(row, "submitter"));
+	       is_one_of(&q->quests, text_of(row, "quest")) && is_one_of(&q->submitters, submitter);
 }
 
 /* Negative if the first comes first. */
@@ -167,6 +171,7 @@ static int add_ledger(struct paging *p, struct ledger *l, uint64_t *ret_total, s
 				   .runtimes = &q->runtimes,
 				   .quests = &q->quests,
 				   .submitters = &q->submitters,
+				   .owner = p->owner,
 				   .name = q->name,
 				   .text = q->text,
 				   .since = q->since_ns ? p->since : NULL,
@@ -219,6 +224,7 @@ static void finish(const struct paging *p, json_t *row)
 			json_object_set_new(row, "spark", spark);
 	}
 	json_object_del(row, "never");
+	rows_set_owner(row, p->owner);
 	rows_complete(row);
 }
 
@@ -246,6 +252,7 @@ int rows_page(const struct config *c, const struct rows_query *q, const json_t *
 	CLEANUP(paging_release) struct paging p = { .config = c, .query = q, .rows = json_array() };
 	CLEANUP_LEDGER struct ledger *l = NULL;
 	uint64_t total = 0;
+	p.owner = rows_owner(c);
 	bool is_ended_wanted = is_one_of(&q->states, "ended");
 	clock_write(q->since_ns, p.since, sizeof p.since);
 	if (ledger_open_whole(c, &l, NULL) < 0)

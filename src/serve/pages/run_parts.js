@@ -5,7 +5,7 @@ import { el, pairs, table } from "./dom.js";
 import { bytes, clean, clock, count, duration, name, NONE, plain, plural, when } from "./format.js";
 
 /* How each limit is written: [name for people, writer]. Times are nanoseconds there, cpus thousandths. */
-const LIMITS = {
+export const LIMITS = {
 	memory: ["Memory", bytes], cpus: ["Processors", (n) => String(Math.round(n / 10) / 100)], pids: ["Processes", count],
 	time: ["Time", (n) => duration(n / 1e3)], cpu_time: ["Time of processors", (n) => duration(n / 1e3)], disk: ["Disk", bytes], inodes: ["Files on disk", count],
 	log: ["Log", bytes], open_files: ["Open files", count], output_size: ["Outputs", bytes], output_count: ["Output files", count], grace: ["Grace", (n) => duration(n / 1e3)],

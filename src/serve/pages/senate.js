@@ -5,6 +5,7 @@ import { bar } from "./chart.js";
 import { confirmed } from "./dialog.js";
 import { button, el, empty, pairs, put, section, table } from "./dom.js";
 import { bytes, clean, count, cpus, duration, memoryTime, moment, name, NONE, percent, plain, plural, when, who } from "./format.js";
+import { LIMITS } from "./run_parts.js";
 
 const AGAIN_MS = 3000;
 const STEADY_MS = 15000; /* not all of it is told of: a runtime that is checked, a ledger that comes after */
@@ -73,11 +74,13 @@ function refusals(list) {
 		{ label: "When", cell: (row) => moment(row.ended || row.submitted || row.accepted) }], list);
 }
 
-/* How much each had, of how much it might have. */
+/* How much each had, of how much it might have. What was collected never passes a cap: its use is not known. */
 function reached(row) {
-	if (row.cause === "oom")
-		return `${bytes(row.memory_peak_bytes)} of ${bytes(row.memory_limit_bytes)}`;
-	return row.cause === "cpu" ? `${duration(row.cpu_usec)} of processors` : duration(row.wall_usec);
+	const { limit, used, of } = row.reached || {};
+	if (!LIMITS[limit])
+		return NONE;
+	const [label, write] = LIMITS[limit];
+	return [Number.isFinite(used) ? `${write(used)} of ${write(of)}` : `more than ${write(of)}`, el("span", { class: "under soft small" }, label)];
 }
 
 function kills(list) {

@@ -58,9 +58,39 @@ static bool is_taken_away(const struct plan_request *q, const char *key)
 	return strv_has(&q->runtime->unset, key) && !own && !str_starts(key, "CUPEL_");
 }
 
+/* What the caller passes is there before a prefix is activated, as in a shell: what the prefix says goes over it. */
+static bool is_under_activation(const struct plan_request *q, const char *key)
+{
+	return strv_has(&q->analysis->passed, key) && strv_has(&q->runtime->activated, key);
+}
+
+static void pass_under(const struct plan_request *q, struct pairs *env)
+{
+	for (size_t i = 0; i < q->analysis->env.n; i++) {
+		const struct pair *v = &q->analysis->env.v[i];
+		if (is_under_activation(q, v->key))
+			pairs_set(env, v->key, v->value);
+	}
+}
+
+/* conda saves what it replaces, for a later deactivation. What PATH was before is known where it was replaced (run/activation.c). */
+static void save_replaced(const struct plan_request *q, const struct pairs *env,
+			  struct pairs *ret_saved)
+{
+	const struct strv *names = &q->runtime->activated;
+	for (size_t i = 0; i < names->n; i++) {
+		const char *value = pairs_get(env, names->v[i]);
+		CLEANUP_FREE char *saved = xasprintf("__CONDA_SHLVL_0_%s", names->v[i]);
+		for (char *c = saved; *c; c++)
+			*c = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+		if (value && !str_eq(names->v[i], "PATH"))
+			pairs_set(ret_saved, saved, value);
+	}
+}
+
 void plan_env(const struct plan_request *q, struct plan *p)
 {
-	struct pairs env = { 0 };
+	struct pairs env = { 0 }, saved = { 0 };
 	set_format(&env, "PATH", "%s", q->runtime->path);
 	set_format(&env, "HOME", "%s/home", p->work_dir);
 	set_format(&env, "TMPDIR", "%s/tmp", p->work_dir);
@@ -71,13 +101,21 @@ void plan_env(const struct plan_request *q, struct plan *p)
 	pairs_set(&env, "LANG", "C.UTF-8");
 	for (size_t i = 0; i < sizeof thread_variables / sizeof *thread_variables; i++)
 		set_format(&env, thread_variables[i], "%d", p->n_cpus);
+	pass_under(q, &env);
+	save_replaced(q, &env, &saved);
+	for (size_t i = 0; i < saved.n; i++)
+		pairs_set(&env, saved.v[i].key, saved.v[i].value);
+	if (strv_has(&q->runtime->activated, "PATH"))
+		pairs_set(&env, "PATH", q->runtime->path);
 	for (size_t i = 0; i < q->runtime->env.n; i++)
 		pairs_set(&env, q->runtime->env.v[i].key, q->runtime->env.v[i].value);
 	for (size_t i = 0; i < q->analysis->env.n; i++)
-		pairs_set(&env, q->analysis->env.v[i].key, q->analysis->env.v[i].value);
+		if (!is_under_activation(q, q->analysis->env.v[i].key))
+			pairs_set(&env, q->analysis->env.v[i].key, q->analysis->env.v[i].value);
 	set_cupel(&env, q, p);
 	for (size_t i = 0; i < env.n; i++)
 		if (!is_taken_away(q, env.v[i].key))
 			strv_addf(&p->env, "%s=%s", env.v[i].key, env.v[i].value);
 	pairs_release(&env);
+	pairs_release(&saved);
 }

@@ -12,6 +12,8 @@
 
 #define DUMP_MAX (4 << 20)
 #define BASH     "/bin/bash"
+/* Changes when the variables that scripts see are made in another way: what was kept before does not count any more. */
+#define ACTIVATION_VERSION "2"
 /* In a value that is kept, in place of the working directory of the run that found it out. */
 #define WORK_MARK "\001work\001"
 
@@ -109,7 +111,7 @@ static char *cache_path(const struct config *c, const struct runtime *r,
 {
 	char tag[HASH_TAG];
 	CLEANUP_STR struct str seen = { 0 };
-	str_addf(&seen, "%s\n%s\n", r->prefix, r->path);
+	str_addf(&seen, "%s\n%s\n" ACTIVATION_VERSION "\n", r->prefix, r->path);
 	for (size_t i = 0; i < r->env.n; i++)
 		str_addf(&seen, "%s=%s\n", r->env.v[i].key, r->env.v[i].value);
 	hash_tag(str_text(&seen), tag);
@@ -169,11 +171,13 @@ static void apply_change(const char *work_dir, const json_t *change, struct runt
 }
 
 /* The prefix's own directories take the place of PREFIX/bin, which every prefix has. */
-static void put_path_first(struct runtime *r, const char *head)
+static void put_path_first(struct runtime *r, struct activation *a)
 {
 	CLEANUP_FREE char *plain = xasprintf("%s/bin:", r->prefix);
 	const char *rest = str_starts(r->path, plain) ? r->path + strlen(plain) : r->path;
-	char *path = xasprintf("%s:%s", head, rest);
+	char *path = a->path_is_whole ? xstrdup(a->path) : xasprintf("%s:%s", a->path, rest);
+	if (a->path_is_whole && !pairs_get(&a->env, "__CONDA_SHLVL_0_PATH"))
+		pairs_set(&a->env, "__CONDA_SHLVL_0_PATH", rest);
 	free(r->path);
 	r->path = path;
 }
@@ -191,7 +195,8 @@ int activation_apply(const struct activation_request *q, struct runtime *r, stru
 	if (e < 0)
 		return err_wrap(err, "runtime '%s' can't be activated", r->name);
 	CLEANUP_FREE char *work_dir = config_work_dir(q->config, q->id);
-	put_path_first(r, a.path);
+	put_path_first(r, &a);
+	strv_copy(&r->activated, &a.names);
 	if (change) {
 		const char *run = json_string_value(json_object_get(change, "run"));
 		chosen->activation = run ? xstrdup(run) : NULL;

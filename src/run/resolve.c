@@ -107,8 +107,10 @@ static void pass_variables(const struct config *c, struct analysis *a)
 {
 	for (size_t i = 0; i < c->env_pass.n; i++) {
 		const char *value = getenv(c->env_pass.v[i]);
-		if (value && !pairs_get(&a->env, c->env_pass.v[i]))
-			pairs_set(&a->env, c->env_pass.v[i], value);
+		if (!value || pairs_get(&a->env, c->env_pass.v[i]))
+			continue;
+		pairs_set(&a->env, c->env_pass.v[i], value);
+		strv_add(&a->passed, c->env_pass.v[i]);
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -21,6 +22,7 @@ void activation_release(struct activation *a)
 	pairs_release(&a->env);
 	free(a->path);
 	strv_release(&a->scripts);
+	strv_release(&a->names);
 	*a = (struct activation){ 0 };
 }
 
@@ -44,19 +46,102 @@ static int list_names(const char *directory, struct strv *ret, struct err *err)
 	return 0;
 }
 
-/* conda writes '%s' of whatever JSON holds; of numbers that are not whole only Python knows the form. NULL: it has none here. */
-static char *value_text(const json_t *value)
+/* As repr() of Python: the fewest digits that give the same number again; an exponent below 1e-4 and from 1e16 on. */
+static void add_real(struct str *out, double value)
 {
-	if (json_is_string(value))
-		return xstrdup(json_string_value(value));
-	if (json_is_integer(value))
-		return xasprintf("%lld", (long long)json_integer_value(value));
-	if (json_is_boolean(value))
-		return xstrdup(json_is_true(value) ? "True" : "False");
-	return json_is_null(value) ? xstrdup(UNSET_MARK) : NULL;
+	char text[40];
+	int precision = 0;
+	do
+		(void)snprintf(text, sizeof text, "%.*e", precision, value);
+	while (strtod(text, NULL) != value && ++precision < 17);
+	const char *sign = text[0] == '-' ? "-" : "";
+	char *digits = text + (text[0] == '-');
+	char *e = strchr(digits, 'e');
+	int exponent = (int)strtol(e + 1, NULL, 10);
+	*e = '\0';
+	if (exponent < -4 || exponent >= 16) {
+		str_addf(out, "%s%se%c%02d", sign, digits, exponent < 0 ? '-' : '+', abs(exponent));
+		return;
+	}
+	int after = precision - exponent; /* digits behind the point */
+	str_addf(out, "%.*f", after > 0 ? after : 1, value);
 }
 
-/* As Python's dict.update: a key that is there keeps its place. */
+/* As repr() of Python, but for characters beyond ASCII that cannot be printed, which stay as they are. */
+static void add_quoted(struct str *out, const char *text)
+{
+	char quote = strchr(text, '\'') && !strchr(text, '"') ? '"' : '\'';
+	str_add_n(out, &quote, 1);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		if (c == '\\' || c == (unsigned char)quote)
+			str_addf(out, "\\%c", c);
+		else if (c == '\n' || c == '\r' || c == '\t')
+			str_add(out, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
+		else if (c < 0x20 || c == 0x7f)
+			str_addf(out, "\\x%02x", c);
+		else
+			str_add_n(out, text, 1);
+	}
+	str_add_n(out, &quote, 1);
+}
+
+/* As repr() of Python of what JSON holds. The depth is that of the reader of JSON, which has a limit. */
+static void add_python(struct str *out, const json_t *value)
+{
+	const char *key;
+	json_t *inner;
+	size_t i;
+	const char *between = "";
+	switch (json_typeof(value)) {
+	case JSON_STRING:
+		add_quoted(out, json_string_value(value));
+		break;
+	case JSON_INTEGER:
+		str_addf(out, "%lld", (long long)json_integer_value(value));
+		break;
+	case JSON_REAL:
+		add_real(out, json_real_value(value));
+		break;
+	case JSON_ARRAY:
+		str_add(out, "[");
+		json_array_foreach(value, i, inner)
+		{
+			str_add(out, i ? ", " : "");
+			add_python(out, inner);
+		}
+		str_add(out, "]");
+		break;
+	case JSON_OBJECT:
+		str_add(out, "{");
+		json_object_foreach((json_t *)value, key, inner)
+		{
+			str_add(out, between);
+			add_quoted(out, key);
+			str_add(out, ": ");
+			add_python(out, inner);
+			between = ", ";
+		}
+		str_add(out, "}");
+		break;
+	default:
+		str_add(out, json_is_null(value) ? "None" : json_is_true(value) ? "True" : "False");
+	}
+}
+
+/* conda writes '%s' of whatever JSON holds: what str() of Python makes of it. NULL of null, which is no value. */
+static char *value_text(const json_t *value)
+{
+	CLEANUP_STR struct str out = { 0 };
+	if (json_is_string(value))
+		return xstrdup(json_string_value(value));
+	if (json_is_null(value))
+		return NULL;
+	add_python(&out, value);
+	return str_take(&out);
+}
+
+/* As Python's dict.update: a key that is there keeps its place. In `vars` a value has '=' before it, and null is "". */
 static int merge(const char *file, json_t *object, struct pairs *vars, struct err *err)
 {
 	const char *key;
@@ -66,17 +151,14 @@ static int merge(const char *file, json_t *object, struct pairs *vars, struct er
 	json_object_foreach(object, key, value)
 	{
 		CLEANUP_FREE char *text = value_text(value);
-		if (!text)
-			return err_caller(err,
-					  "%s: the value of %.100s is no text; put it in quotes",
-					  file, key);
-		if (strlen(text) >= ANALYSIS_STRING_MAX)
+		CLEANUP_FREE char *entry = text ? xasprintf("=%s", text) : xstrdup("");
+		if (text && strlen(text) >= ANALYSIS_STRING_MAX)
 			return err_set(err, ERR_CALLER, E2BIG,
 				       "%s: the value of %.100s is too long", file, key);
 		if (vars->n == ANALYSIS_ENV_MAX && !pairs_get(vars, key))
 			return err_set(err, ERR_CALLER, E2BIG, "%s: more than %d variables", file,
 				       ANALYSIS_ENV_MAX);
-		pairs_set(vars, key, text);
+		pairs_set(vars, key, entry);
 	}
 	return 0;
 }
@@ -149,21 +231,50 @@ static bool variable_name(const char *key, struct str *ret)
 			return false;
 		str_add_n(ret, &c, 1);
 	}
-	return ret->length && !str_eq(ret->text, "PATH") && !str_starts(ret->text, "CUPEL_");
+	return ret->length && !str_starts(ret->text, "CUPEL_");
 }
 
-static int add_own_vars(const char *prefix, struct pairs *env, struct err *err)
+/* conda puts an empty value in place of null before it exports anything, its own variables too: those win. */
+static void add_nulls(const struct pairs *vars, struct activation *a)
+{
+	for (size_t i = 0; i < vars->n; i++) {
+		CLEANUP_STR struct str name = { 0 };
+		if (!vars->v[i].value[0] && variable_name(vars->v[i].key, &name) &&
+		    !str_eq(name.text, "PATH") && !pairs_get(&a->env, name.text))
+			pairs_set(&a->env, name.text, "");
+	}
+}
+
+static void add_value(const char *name, const char *value, struct activation *a)
+{
+	if (!str_eq(name, "PATH")) {
+		pairs_set(&a->env, name, value);
+		return;
+	}
+	free(a->path);
+	a->path = xstrdup(value);
+	a->path_is_whole = true;
+}
+
+static int add_own_vars(const char *prefix, struct activation *a, struct err *err)
 {
 	CLEANUP(pairs_release) struct pairs vars = { 0 };
 	int r = read_package_vars(prefix, &vars, err);
 	if (r >= 0)
 		r = read_state_vars(prefix, &vars, err);
-	for (size_t i = 0; r >= 0 && i < vars.n; i++) {
+	if (r < 0)
+		return r;
+	add_nulls(&vars, a);
+	for (size_t i = 0; i < vars.n; i++) {
 		CLEANUP_STR struct str name = { 0 };
-		if (!str_eq(vars.v[i].value, UNSET_MARK) && variable_name(vars.v[i].key, &name))
-			pairs_set(env, name.text, vars.v[i].value);
+		const char *value = vars.v[i].value;
+		if (str_eq(value, "=" UNSET_MARK) || !variable_name(vars.v[i].key, &name))
+			continue;
+		strv_add(&a->names, vars.v[i].key);
+		if (value[0])
+			add_value(name.text, value + 1, a);
 	}
-	return r;
+	return 0;
 }
 
 static bool is_there(const char *directory, const char *name)
@@ -215,6 +326,11 @@ static void add_base_vars(const char *base, struct pairs *env)
 	pairs_set(env, "_CONDA_EXE", conda);
 	pairs_set(env, "CONDA_PYTHON_EXE", python);
 	pairs_set(env, "_CONDA_ROOT", base);
+	/* Without a value, so that `set -u` does not fail for them; like null, before all that is exported. */
+	static const char *const empty[] = { "_CE_M", "_CE_CONDA" };
+	for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+		if (!pairs_get(env, empty[i]))
+			pairs_set(env, empty[i], "");
 }
 
 static void add_pixi_vars(const char *prefix, struct pairs *env)
@@ -251,14 +367,14 @@ static int list_scripts(const char *prefix, struct strv *ret, struct err *err)
 
 static int fill(const char *prefix, const char *base, struct activation *a, struct err *err)
 {
+	a->path = base && is_there(base, "condabin") ? xasprintf("%s/bin:%s/condabin", prefix, base)
+						     : xasprintf("%s/bin", prefix);
 	add_conda_vars(prefix, base, &a->env);
 	add_pixi_vars(prefix, &a->env);
-	int r = add_own_vars(prefix, &a->env, err);
+	int r = add_own_vars(prefix, a, err);
 	if (r < 0)
 		return r;
 	add_base_vars(base, &a->env);
-	a->path = base && is_there(base, "condabin") ? xasprintf("%s/bin:%s/condabin", prefix, base)
-						     : xasprintf("%s/bin", prefix);
 	return list_scripts(prefix, &a->scripts, err);
 }
 

@@ -6,8 +6,12 @@
 #include "runtime/runtime.h"
 
 struct activation {
-	struct pairs env; /* PATH's new head is in `path`; PATH itself is not among these */
-	char *path;       /* owned; PREFIX/bin:... to be put before the system's PATH */
+	struct pairs env;   /* PATH's new head is in `path`; PATH itself is not among these */
+	char *path;         /* owned; PREFIX/bin:... to be put before the system's PATH */
+	bool path_is_whole; /* the prefix itself says PATH: nothing is put behind it */
+	struct strv
+		names; /* of the variables of the prefix itself, as its files spell them: of those that were set before, conda saves
+			    * the value as __CONDA_SHLVL_0_NAME */
 	struct strv
 		scripts; /* sorted absolute paths of etc/conda/activate.d/ *.sh; sourced in this order */
 };
@@ -15,8 +19,9 @@ void activation_release(struct activation *a);
 #define CLEANUP_ACTIVATION CLEANUP(activation_release)
 
 /* Nothing of the caller's environment counts. `prefix` is absolute; PREFIX/conda-meta must be there (-ENOENT). JSON that conda could
- * not read either is an error that names the file. A variable's name is put into capitals, as conda does; PATH is reserved; names that
- * a shell would refuse, and cupel's own (CUPEL_*), are left out. What shell initialisation sets beyond activation is not set:
+ * not read either is an error that names the file. A variable's name is put into capitals, as conda does. Values that are no texts
+ * become what str() of Python makes of them; null becomes an empty value, and ***unset*** is skipped. PATH takes the place of all that
+ * conda would have put there (conda 25.11 and later ignore it). Names that a shell would refuse, and cupel's own (CUPEL_*), are left out. What shell initialisation sets beyond activation is not set:
  * MAMBA_ROOT_PREFIX, MAMBA_EXE, the prompt. A prefix of pixi (PROJECT/.pixi/envs/NAME) gets PIXI_* as far as paths say them; the
  * manifest's own [activation] is not read. */
 int conda_activation(const char *prefix, struct activation *ret, struct err *err);

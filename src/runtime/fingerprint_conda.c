@@ -1,5 +1,6 @@
 /* Identity of a conda prefix: what conda-meta says is installed, what activation reads, and what pip added. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "runtime/fingerprint_parts.h"
@@ -60,6 +61,17 @@ static int package_item(struct probe *p, const char *file, struct err *err)
 	return 0;
 }
 
+/* A directory is no script, whatever its name: activation skips it, too. */
+static int file_of(struct probe *p, const char *path, struct err *err)
+{
+	char tuple[TUPLE_TEXT];
+	struct stat st = { 0 };
+
+	if (p->items && fstatat(p->root_fd, path, &st, AT_NO_AUTOMOUNT) == 0 && S_ISDIR(st.st_mode))
+		return probe_tuple(p, path, tuple, err);
+	return probe_file(p, path, err);
+}
+
 static int files_of(struct probe *p, const char *directory, const char *suffix, struct err *err)
 {
 	CLEANUP_STRV struct strv names = { 0 };
@@ -68,7 +80,7 @@ static int files_of(struct probe *p, const char *directory, const char *suffix, 
 	for (size_t i = 0; r >= 0 && i < names.n; i++) {
 		CLEANUP_FREE char *path = xasprintf("%s/%s", directory, names.v[i]);
 		if (str_ends(path, suffix))
-			r = probe_file(p, path, err);
+			r = file_of(p, path, err);
 	}
 	return r;
 }

@@ -45,8 +45,8 @@ void runtime_release(struct runtime *r)
 				r->path, r->lock,    r->origin,  r->digest, r->executor };
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		free(texts[i]);
-	struct strv *const lists[] = { &r->read_only, &r->devices, &r->packages, &r->provides,
-				       &r->unset };
+	struct strv *const lists[] = { &r->read_only, &r->devices, &r->packages,
+				       &r->provides,  &r->unset,   &r->activated };
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		strv_release(lists[i]);
 	pairs_release(&r->env);

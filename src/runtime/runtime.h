@@ -76,6 +76,8 @@ struct runtime {
 	char *digest;        /* owned or NULL; image: of its manifest */
 	/* Found out by running the activation. */
 	struct strv unset; /* variables that are taken away */
+	struct strv
+		activated; /* names of variables that the prefix says, as its files spell them: they go over what the caller passes */
 };
 
 void runtime_release(struct runtime *r);

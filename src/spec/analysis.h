@@ -102,6 +102,8 @@ struct analysis {
 	struct output *outputs; /* owned; none said: all below out/, see analysis_complete */
 	size_t n_outputs;
 	struct pairs env;
+	struct strv
+		passed; /* names in env that nobody said: they were passed from the caller (defaults.env_pass) */
 	char *parameters; /* owned or NULL; see parameters.h */
 	struct pairs labels;
 	struct limits limits; /* as said here only */

@@ -1,7 +1,8 @@
 /* Asks single functions of the runtime library, for tests that compare them with other implementations. Values are any bytes, so
  * that answers are records that end with NUL.
  *
- *   activation PREFIX         path, then NAME=VALUE..., then an empty record, then the scripts
+ *   activation PREFIX         path, whether it is "whole" or comes "first", then NAME=VALUE..., an empty record, the names that the prefix
+ *                             says, an empty record, the scripts
  *   program                   the text for bash
  *   difference BEFORE AFTER   +NAME=VALUE... and -NAME...
  *   metadata FILE...          a line of JSON each: what the script's block says, or the error
@@ -35,8 +36,12 @@ static int show_activation(char **argv, struct err *err)
 	if (r < 0)
 		return r;
 	put("", a.path);
+	put("", a.path_is_whole ? "whole" : "first");
 	for (size_t i = 0; i < a.env.n; i++)
 		put_pair("", &a.env.v[i]);
+	put("", "");
+	for (size_t i = 0; i < a.names.n; i++)
+		put("", a.names.v[i]);
 	put("", "");
 	for (size_t i = 0; i < a.scripts.n; i++)
 		put("", a.scripts.v[i]);

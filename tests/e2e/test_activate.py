@@ -15,6 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CUPEL_BUILD", ROOT / "build"))
 PROBE = BUILD / "tests/e2e/runtime-probe"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+# What is set before anything is activated.
+BEFORE = {"PATH": SYSTEM_PATH, "HOME": "/tmp", "LANG": "C.UTF-8"}
 OF_BASH = {"_", "SHLVL", "PWD", "OLDPWD"}
 ENDED_EARLY = 3
 
@@ -54,14 +56,18 @@ def conda_variables(prefix):
     if (prefix / "conda-meta/state").exists():
         state = json.loads((prefix / "conda-meta/state").read_text(encoding="utf-8"))
         own.update(state.get("env_vars", {}))
+    own = {name: value for name, value in own.items()
+           if value != "***unset***" and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)}
+    own |= {f"__CONDA_SHLVL_0_{name}": BEFORE[name] for name in own if name in BEFORE}
+    empty = {name.upper(): "" for name, value in own.items() if value is None}
     for name, value in own.items():
-        if value not in (None, "***unset***") and name.upper() != "PATH" \
-                and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+        if value is not None:
             variables[name.upper()] = str(value)
     if base and (base / "bin/conda").exists():
+        empty |= {"_CE_M": "", "_CE_CONDA": ""}
         variables |= {"CONDA_EXE": f"{base}/bin/conda", "_CONDA_EXE": f"{base}/bin/conda",
                       "CONDA_PYTHON_EXE": f"{base}/bin/python", "_CONDA_ROOT": str(base)}
-    return variables
+    return empty | variables  # what has no value is written first, and what has one goes over it
 
 
 def conda_environment(prefix, scratch):
@@ -75,7 +81,7 @@ def conda_environment(prefix, scratch):
     dump = scratch / "reference"
     lines.append(f"/usr/bin/env -0 >{shlex.quote(str(dump))}")
     subprocess.run(["/bin/bash", "--noprofile", "--norc", "-c", "\n".join(lines)], check=True,
-                   env={"PATH": SYSTEM_PATH, "HOME": "/tmp"}, cwd="/tmp", timeout=60,
+                   env=BEFORE, cwd="/tmp", timeout=60,
                    stdin=subprocess.DEVNULL, capture_output=True)
     return {name: value for name, value in parse(dump.read_bytes()).items()
             if name.decode() not in OF_BASH}
@@ -95,9 +101,12 @@ def run_program(environment, scripts, scratch):
 def cupel_environment(prefix, scratch, status=0):
     records = probe("activation", prefix).split(b"\0")[:-1]
     end = records.index(b"")
-    path, scripts = records[0], records[end + 1:]
-    environment = {b"HOME": b"/tmp"} | dict(r.split(b"=", 1) for r in records[1:end])
-    environment[b"PATH"] = path + b":" + SYSTEM_PATH.encode()
+    after = records.index(b"", end + 1)
+    names, scripts = records[end + 1:after], records[after + 1:]
+    environment = {name.encode(): value.encode() for name, value in BEFORE.items()}
+    environment |= {b"__CONDA_SHLVL_0_" + name.upper(): environment[name] for name in names if name in environment}
+    environment |= dict(r.split(b"=", 1) for r in records[2:end])
+    environment[b"PATH"] = records[0] + (b"" if records[1] == b"whole" else b":" + SYSTEM_PATH.encode())
     done, before, after = run_program(environment, scripts, scratch)
     assert done.returncode == status, done.stderr
     for record in probe("difference", before, after).split(b"\0")[:-1]:
@@ -131,7 +140,9 @@ HOSTILE_VALUES = {
     "DOLLAR": "$HOME ${HOME} $(id) `id`", "BACKSLASH": "\\ \\n \\\\", "BLANKS": "  a  b\t",
     "UTF8": "é ✓ \U0001f600", "GLOB": "* ? [a-z]", "SEMICOLON": "; exit 1 #", "TAB": "\t",
     "QUOTED": "'; export INJECTED=1; '", "NUMBER": 7, "NEGATIVE": -3, "FLAG": False,
-    "ESCAPE": "\x1b[31m",
+    "ESCAPE": "\x1b[31m", "REAL": 1.5, "WHOLE": 3.0, "TENTH": 0.1, "THIRD": 1 / 3, "TINY": 5e-324, "SMALL": 0.0001, "SMALLER": 0.00001,
+    "LARGE": 1e15, "LARGER": 1e16, "LARGEST": 1.7976931348623157e308, "MINUS": -2.5e-9, "ZERO": 0.0, "MANY": 123456789.123456789,
+    "LIST": [1, 2.5, "a", "it's", 'a"b', "'\"", None, True, [], {}], "MAP": {"k": ["v\n\t\\"], "é": -1}, "BOX": ["\x7f\x01"],
 }
 
 PREFIXES = {
@@ -146,7 +157,11 @@ PREFIXES = {
     "capitals": {"state": {"lower": "1", "Mixed_2": "2", "foo": "a", "FOO": "b", "Foo": "c"}},
     "replaced keys keep their place": {"packages": {"a.json": {"foo": "1", "FOO": "2"}},
                                        "state": {"foo": "3"}},
-    "PATH is reserved": {"state": {"PATH": "/evil", "path": "/evil", "Path": "/evil"}},
+    "PATH is replaced": {"state": {"PATH": "/mine/bin"}},
+    "what was set before is saved": {"state": {"LANG": "de_DE", "HOME": "/elsewhere", "lang": "no", "NEW": "1"}},
+    "null": {"packages": {"a.json": {"X": "package", "LANG": "C"}}, "state": {"X": None, "LANG": None, "CONDA_PREFIX": None,
+                                                                             "_CE_M": None, "foo": None, "FOO": "b", "BAR": "c", "bar": None}},
+    "a directory among the scripts": {"scripts": {"a.sh": "export A=1\n", "x.sh/y": "export Y=1\n", "z.sh": "export Z=1\n"}},
     "names no shell takes": {"state": {"A-B": "1", "1A": "2", "": "3", "A B": "4", "A=B": "5",
                                        "é": "6", "A;id": "7", "OK": "8"}},
     "conda's own replaced": {"state": {"CONDA_DEFAULT_ENV": "mine", "CONDA_EXE": "/mine"}},
@@ -179,7 +194,7 @@ PREFIXES = {
     "script reads stdin": {"scripts": {"a.sh": "read -r line\nexport LINE=\"[$line]\"\n"}},
     "micromamba": {"where": "root/envs/name"},
     "pixi": {"where": "project/.pixi/envs/default"},
-    "named": {"where": "base/envs/sc", "state": {"CONDA_EXE": "/mine"}},
+    "named": {"where": "base/envs/sc", "state": {"CONDA_EXE": "/mine", "_CE_M": "-m"}},
     "odd place": {"where": "a b'c\"$(id)/envs/x y", "state": {"X": "1"},
                   "scripts": {"a.sh": "export P=$CONDA_PREFIX\n"}},
 }
@@ -262,7 +277,7 @@ def test_no_variable_of_the_program_is_left(tmp_path):
     assert not [name for name in ours if name.startswith(b"__cupel")]
 
 
-@pytest.mark.parametrize("broken", ["{", "[]", '{"env_vars": 3}', '{"env_vars": {"A": {}}}'])
+@pytest.mark.parametrize("broken", ["{", "[]", '{"env_vars": 3}'])
 def test_a_state_that_is_broken_is_refused(broken, tmp_path):
     prefix = make(tmp_path)
     probe("activation", prefix)  # the control

@@ -165,6 +165,29 @@ def test_activation_scripts_run_once_in_a_box(cupel, catalog):
     assert foreseen["plan"]["warnings"] == []
 
 
+def test_variables_of_a_prefix_go_over_what_is_passed(cupel, catalog):
+    """As where conda itself activates it; but not over what the analysis says. Odd values and a directory among the scripts do not
+    make the runtime unusable."""
+    prefix = catalog.conda("act")
+    state = {"LANG": "state", "PATH": "/usr/bin:/state", "TZ": None, "LIST": [1, "a"], "REAL": 0.5}
+    catalog.write(prefix / "conda-meta/state", json.dumps({"env_vars": state}))
+    catalog.write(prefix / "etc/conda/activate.d/x.sh/y", "")
+    catalog.write(prefix / "etc/conda/activate.d/a.sh", "export SEEN=$LANG:$PATH:${TZ-gone}\n")
+
+    def variables(*options):
+        result = cupel.run("-r", "act", *options, "--", "env", env={"LANG": "passed", "TZ": "UTC", "LC_ALL": "C"})
+        assert result.status == 0, result.verdict
+        return dict(line.split("=", 1) for line in result.stdout.splitlines())
+
+    got = variables()
+    assert {name: got.get(name) for name in state} == {"LANG": "state", "PATH": "/usr/bin:/state", "TZ": "", "LIST": "[1, 'a']", "REAL": "0.5"}
+    assert got["LC_ALL"] == "C" and got["SEEN"] == "state:/usr/bin:/state:"
+    assert got["__CONDA_SHLVL_0_LANG"] == "passed" and got["__CONDA_SHLVL_0_TZ"] == "UTC"
+    assert "/usr/bin" in got["__CONDA_SHLVL_0_PATH"] and "/state" not in got["__CONDA_SHLVL_0_PATH"]
+    said = variables("--env", "LANG=said", "--env", "PATH=/usr/bin")
+    assert (said["LANG"], said["PATH"], said["TZ"]) == ("said", "/usr/bin", "")
+
+
 def test_scripts_that_fail_make_the_runtime_broken(cupel, catalog):
     prefix = catalog.conda("act")
     catalog.write(prefix / "etc/conda/activate.d/a.sh", "exit 3\n")

@@ -30,6 +30,7 @@ struct entering {
 	const struct box_entry *e;
 	struct root root;
 	bool has_seccomp;
+	struct root made; /* its counts; the descriptors are closed by then */
 };
 
 uint64_t box_clone_flags(const struct box_entry *e)
@@ -149,7 +150,9 @@ static int make_root(struct entering *s, struct err *err)
 					.uid = s->e->is_root ? s->e->uid : (uid_t)-1,
 					.gid = s->e->gid,
 					.image_fd = s->e->image_fd < 0 ? -1 : IMAGE_FD };
-	return root_make(&request, &s->root, err);
+	int r = root_make(&request, &s->root, err);
+	s->made = s->root;
+	return r;
 }
 
 int box_quell_cores(int proc_fd, struct err *err)
@@ -318,6 +321,9 @@ _Noreturn void box_enter(const struct box_entry *e)
 	usec[N_STEPS] = (uint32_t)((clock_monotonic_ns() - before) / 1000);
 	memcpy(msg.facts.step_usec, usec, sizeof usec);
 	msg.facts.seccomp_own = state.has_seccomp;
+	msg.facts.n_id_mapped_made = state.made.n_id_mapped;
+	msg.facts.n_searched = state.made.n_searched;
+	msg.facts.n_in_part = state.made.n_in_part;
 	if (send(control_fd, &msg, sizeof msg, MSG_NOSIGNAL) != sizeof msg)
 		_exit(1);
 	if (wait_for(control_fd, BOX_CMD_GO, &err) < 0)

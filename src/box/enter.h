@@ -56,7 +56,12 @@ struct box_facts {
 	uint32_t landlock_tried;  /* the trial means something on this host */
 	uint32_t landlock_denies; /* proven: a write that only Landlock forbids was refused */
 	uint32_t n_mounts;
-	uint32_t n_writable; /* mounts the analysis may write to */
+	uint32_t n_writable;  /* mounts the analysis may write to */
+	uint32_t n_id_mapped; /* mounts whose files have other owners than on the host */
+	uint32_t
+		n_id_mapped_made; /* as many were made so, at least; 0 where another program made the root */
+	uint32_t n_searched; /* as in struct root */
+	uint32_t n_in_part;
 	uint32_t n_fds;
 	uint32_t dumpable;
 	uint64_t rlimits[8];
@@ -66,6 +71,9 @@ struct box_facts {
 		[BOX_STEPS_MAX]; /* how long each step of the way in took, in box_step_names' order; the last: reading this back */
 	uint32_t has_checkpoint; /* the planned one is a mount of its own, and writable */
 	char odd_mount[256];     /* a mount that is weaker than planned, or "" */
+	char kernel_mount
+		[256]; /* a file system of the kernel's own among what is shown of the host, or "" */
+	char unreadable[256]; /* what was to be shown to this run alone and can't be read, or "" */
 };
 
 enum box_msg_kind {

@@ -14,6 +14,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "box/enter.h"
+#include "box/kernel_fs.h"
 
 #define READ_ROOM 4096 /* what the kernel gives of it at once */
 
@@ -121,7 +122,7 @@ static bool is_harmless(const char *target, const char *options)
 
 /* Each mount of the box: only what is planned to be writable is, no set-id program and no device works anywhere. */
 static void judge_mount(const struct plan *p, const char *target, const char *options,
-			struct box_facts *f)
+			const char *type, struct box_facts *f)
 {
 	bool device = path_within(target, "/dev") && !str_eq(target, "/dev/shm");
 	bool writable = has_option(options, "rw");
@@ -129,6 +130,11 @@ static void judge_mount(const struct plan *p, const char *target, const char *op
 		    !has_option(options, "nosuid") || (!device && !has_option(options, "nodev"));
 	f->n_mounts++;
 	f->n_writable += writable && !device;
+	f->n_id_mapped += has_option(options, "idmapped");
+	/* Devices and a procfs have places of their own in a box. */
+	if (kernel_fs_named(type) && !path_within(target, "/dev") && !path_within(target, "/proc"))
+		(void)snprintf(f->kernel_mount, sizeof f->kernel_mount, "%.200s (%.40s)", target,
+			       type);
 	f->has_checkpoint |= writable && p->checkpoint && str_eq(target, p->checkpoint);
 	if (weak && !f->odd_mount[0] && !is_harmless(target, options))
 		(void)snprintf(f->odd_mount, sizeof f->odd_mount, "%.180s (%.60s)", target,
@@ -148,8 +154,8 @@ static void unescape(char *text)
 	*to = 0;
 }
 
-/* The fifth and sixth field: where it is, and its flags. False where the line has no such. */
-static bool split_mount(char *line, char **ret_target, char **ret_options)
+/* The fifth and sixth field: where it is, and its flags; then, behind the separator, its type. False where the line has no such. */
+static bool split_mount(char *line, char **ret_target, char **ret_options, char **ret_type)
 {
 	char *at = line, *fields[6];
 	for (int i = 0; i < 6; i++) {
@@ -159,19 +165,24 @@ static bool split_mount(char *line, char **ret_target, char **ret_options)
 	}
 	*ret_target = fields[4];
 	*ret_options = fields[5];
+	char *behind = strncmp(at, "- ", 2) == 0 ? at + 2 : strstr(at, " - ");
+	if (!behind)
+		return false;
+	behind += *behind == ' ' ? 3 : 0;
+	*ret_type = strsep(&behind, " ");
 	return true;
 }
 
 static int read_mounts(const struct plan *p, struct box_facts *f, struct err *err)
 {
-	char buffer[READ_ROOM], line[8192], *target, *options;
+	char buffer[READ_ROOM], line[8192], *target, *options, *type;
 	CLEANUP_FILE FILE *file = fopen("/proc/self/mountinfo", "re");
 	if (!file || setvbuf(file, buffer, _IOFBF, sizeof buffer) != 0)
 		return err_errno(err, "read back /proc/self/mountinfo");
 	while (fgets(line, sizeof line, file))
-		if (split_mount(line, &target, &options)) {
+		if (split_mount(line, &target, &options, &type)) {
 			unescape(target);
-			judge_mount(p, target, options, f);
+			judge_mount(p, target, options, type, f);
 		}
 	return f->n_mounts ? 0
 			   : err_set(err, ERR_HOST, ENODATA,
@@ -213,6 +224,18 @@ static void try_landlock(struct box_facts *f)
 	f->landlock_denies = fd < 0 && errno == EACCES && open_to_all;
 }
 
+/* What is shown to this run alone has to be readable for it, by whatever rights its caller has: that is tried. */
+static void try_private(const struct plan *p, struct box_facts *f)
+{
+	for (size_t i = 0; i < p->n_steps; i++) {
+		const struct step *s = &p->steps[i];
+		struct stat st = { 0 };
+		bool is_dir = s->ids == IDS_RUN && stat(s->target, &st) == 0 && S_ISDIR(st.st_mode);
+		if (s->ids == IDS_RUN && access(s->target, is_dir ? R_OK | X_OK : R_OK) < 0)
+			(void)snprintf(f->unreadable, sizeof f->unreadable, "%.250s", s->source);
+	}
+}
+
 int facts_read(const struct plan *plan, struct box_facts *ret, struct err *err)
 {
 	struct box_facts f = { .landlock_abi = (uint32_t)plan->landlock_abi };
@@ -226,6 +249,7 @@ int facts_read(const struct plan *plan, struct box_facts *ret, struct err *err)
 	if (r < 0)
 		return r;
 	try_landlock(&f);
+	try_private(plan, &f);
 	*ret = f;
 	return 0;
 }

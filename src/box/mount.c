@@ -15,6 +15,8 @@
 #include "base/fs.h"
 #include "base/path.h"
 #include "box/place.h"
+#include "box/search.h"
+#include "box/userns.h"
 
 #define EMPTY_DIR  "run/cupel/empty"
 #define EMPTY_FILE "run/cupel/nothing"
@@ -25,6 +27,13 @@ void root_release(struct root *r)
 	cleanup_fd(&r->proc_fd);
 }
 
+/* A user namespace for the mounts that show files of this user and this group as the run's own, or as nobody's. */
+struct id_map {
+	uid_t uid;
+	gid_t gid;
+	int fd; /* owned; or a negative errno: there is none */
+};
+
 /* The root while it is made. */
 struct making {
 	struct root root;
@@ -32,7 +41,9 @@ struct making {
 	struct places sources;           /* on the host */
 	int host_fd;                     /* owned */
 	int empty_dir_fd, empty_file_fd; /* owned; what masks are copies of */
-	const char *at;                  /* borrowed; of the request */
+	struct id_map *maps;             /* owned; what id-mapped mounts of the plan need */
+	size_t n_maps;
+	const char *at; /* borrowed; of the request */
 };
 
 static void making_release(struct making *m)
@@ -42,6 +53,9 @@ static void making_release(struct making *m)
 	cleanup_fd(&m->host_fd);
 	cleanup_fd(&m->empty_dir_fd);
 	cleanup_fd(&m->empty_file_fd);
+	for (size_t i = 0; i < m->n_maps; i++)
+		cleanup_fd(&m->maps[i].fd);
+	free(m->maps);
 	root_release(&m->root);
 }
 
@@ -193,7 +207,115 @@ static int do_tmpfs(struct making *m, const struct step *s)
 	return r < 0 ? r : make_mask(m, EMPTY_FILE, false, &m->empty_file_fd);
 }
 
-static int do_bind(struct making *m, const struct step *s)
+static struct id_map *find_map(const struct making *m, uid_t uid, gid_t gid)
+{
+	for (size_t i = 0; i < m->n_maps; i++)
+		if (m->maps[i].uid == uid && m->maps[i].gid == gid)
+			return &m->maps[i];
+	return NULL;
+}
+
+static uid_t mapped_uid(const struct step *s)
+{
+	return s->ids == IDS_RUN ? s->owner_uid : USERNS_NO_UID;
+}
+
+static gid_t mapped_gid(const struct step *s)
+{
+	return s->ids == IDS_RUN ? s->owner_gid : USERNS_NO_GID;
+}
+
+/* A file that all may read needs none (see guard_source). Whatever can't be looked at is an error of its own step. */
+static bool needs_map(const struct step *s)
+{
+	struct stat st = { 0 };
+	if (s->kind != STEP_BIND || s->ids == IDS_PLAIN)
+		return false;
+	return s->ids == IDS_RUN || (lstat(s->source, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
+/* Before anything is mounted over the root: from then on the kernel takes us for chrooted, and gives no user namespace. */
+static void make_maps(struct making *m, const struct root_request *q)
+{
+	for (size_t i = 0; i < q->plan->n_steps; i++) {
+		const struct step *s = &q->plan->steps[i];
+		uid_t uid = mapped_uid(s);
+		gid_t gid = mapped_gid(s);
+		if (find_map(m, uid, gid) || !needs_map(s))
+			continue;
+		m->maps = xreallocarray(m->maps, m->n_maps + 1, sizeof *m->maps);
+		m->maps[m->n_maps++] = (struct id_map){
+			.uid = uid,
+			.gid = gid,
+			.fd = userns_for_mount(uid, uid == USERNS_NO_UID ? 0 : q->uid, gid,
+					       gid == USERNS_NO_GID ? 0 : q->gid)
+		};
+	}
+}
+
+/* With everything below it, or not at all. -EINVAL: a file system that can't; -EPERM: the mount is mapped already, or is not ours to map. */
+static int map_owners(struct making *m, const struct step *s, int mount_fd)
+{
+	const struct id_map *map = find_map(m, mapped_uid(s), mapped_gid(s));
+	if (!map || map->fd < 0)
+		return map ? map->fd : -ENOTSUP;
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)map->fd };
+	if (mount_setattr(mount_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
+		return -errno;
+	m->root.n_id_mapped++;
+	return 0;
+}
+
+/* A read-only mount keeps nobody from connecting to a socket: that is for files and directories only. */
+static int search(struct making *m, const struct step *s, int mount_fd, struct err *err)
+{
+	struct search found;
+	if (search_special(mount_fd, &found) > 0)
+		return err_set(
+			err, ERR_CALLER, EPERM,
+			"%s/%s is a %s: an analysis could reach a program of the host through it. Give a "
+			"directory without sockets and FIFOs, or a copy of the files",
+			s->source, found.found, found.is_fifo ? "FIFO" : "socket");
+	if (found.is_part && s->ids == IDS_RUN)
+		return err_set(
+			err, ERR_CALLER, EPERM,
+			"%s: not all users may read it, and it is too large to be searched for sockets and FIFOs, "
+			"which may not be in such an input. Give a narrower directory, or a copy of the files",
+			s->source);
+	m->root.n_searched++;
+	m->root.n_in_part += found.is_part;
+	return 0;
+}
+
+/* What not all users may read: its owner, or its group, is the run's own in this mount. */
+static int show_private(struct making *m, const struct step *s, int mount_fd, struct err *err)
+{
+	int r = map_owners(m, s, mount_fd);
+	return r >= 0 ? 0
+		      : err_set(err, ERR_CALLER, -r,
+				"%s: not all users may read it, and it can't be shown to this run alone: its file system "
+				"takes no id-mapped mounts here (%s). Copy it to one that does (ext4, xfs, btrfs), or "
+				"run cupel as its owner",
+				s->source, strerrordesc_np(-r));
+}
+
+/* Files of the host are data: nothing in them may lead to one of its programs. A single file that all may read needs no care. */
+static int guard_source(struct making *m, const struct step *s, int mount_fd, mode_t mode,
+			struct err *err)
+{
+	int r = -ENOTSUP;
+	if (s->ids == IDS_RUN) {
+		r = S_ISDIR(mode) ? search(m, s, mount_fd, err) : 0;
+		return r < 0 ? r : show_private(m, s, mount_fd, err);
+	}
+	if (!S_ISDIR(mode))
+		return 0;
+	if (s->ids == IDS_UNMAPPED)
+		r = map_owners(m, s, mount_fd);
+	return r < 0 && s->is_searched ? search(m, s, mount_fd, err) : 0;
+}
+
+static int do_bind(struct making *m, const struct step *s, struct err *err)
 {
 	struct stat st = { 0 };
 	uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
@@ -204,7 +326,8 @@ static int do_bind(struct making *m, const struct step *s)
 		return fd;
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		return -EINVAL;
-	return place_copy(m, s, fd, st.st_mode, attributes);
+	int r = guard_source(m, s, fd, st.st_mode, err);
+	return r < 0 ? r : place_copy(m, s, fd, st.st_mode, attributes);
 }
 
 static int do_work(struct making *m, const struct step *s, const struct root_request *q,
@@ -312,7 +435,7 @@ static int do_step(struct making *m, const struct step *s, const struct root_req
 	case STEP_TMPFS:
 		return do_tmpfs(m, s);
 	case STEP_BIND:
-		return do_bind(m, s);
+		return do_bind(m, s, err);
 	case STEP_WORK:
 	case STEP_CHECKPOINT:
 		return do_work(m, s, q, err);
@@ -358,6 +481,8 @@ int root_make(const struct root_request *request, struct root *ret, struct err *
 	struct mount_attr private = { .propagation = MS_PRIVATE };
 	m.root = (struct root){ .root_fd = -1, .proc_fd = -1 };
 	m.empty_dir_fd = m.empty_file_fd = -1;
+	m.maps = NULL;
+	m.n_maps = 0;
 	m.at = request->at;
 	m.host_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	places_begin(&m.places, -1, 0);
@@ -368,6 +493,7 @@ int root_make(const struct root_request *request, struct root *ret, struct err *
 			"cut the propagation of mounts: %s. Remedy: boot Linux 5.12 or later; in a container, have "
 			"its seccomp filter pass mount_setattr",
 			strerrordesc_np(errno));
+	make_maps(&m, request);
 	struct err why = { 0 };
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < request->plan->n_steps; i++) {
@@ -382,7 +508,7 @@ int root_make(const struct root_request *request, struct root *ret, struct err *
 		r = pivot(&m.root, err);
 	if (r < 0)
 		return r;
-	*ret = (struct root){ .root_fd = take_fd(&m.root.root_fd),
-			      .proc_fd = take_fd(&m.root.proc_fd) };
+	*ret = m.root;
+	m.root.root_fd = m.root.proc_fd = -1;
 	return 0;
 }

@@ -9,6 +9,9 @@
 struct root {
 	int root_fd; /* owned; the new root */
 	int proc_fd; /* owned; a procfs of the box's own that is attached nowhere and writable, for set-up only */
+	uint32_t n_id_mapped; /* binds whose owners are mapped as planned */
+	uint32_t n_searched;  /* binds that were searched for sockets and FIFOs, */
+	uint32_t n_in_part;   /* and of these those that were not searched to the end */
 };
 
 void root_release(struct root *r);

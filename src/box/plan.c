@@ -20,6 +20,28 @@ struct step *plan_step(struct plan *p, enum step_kind kind, const char *target, 
 	return s;
 }
 
+struct step *plan_data_bind(const struct plan_request *q, struct plan *p, const char *target,
+			    const char *source)
+{
+	struct step *s = plan_step(p, STEP_BIND, target, source);
+	/* Only who has power over a file system may map its owners; an ordinary user never has. */
+	s->ids = q->host->is_root ? IDS_UNMAPPED : IDS_PLAIN;
+	s->is_searched = true;
+	return s;
+}
+
+void plan_show_as(struct plan *p, const char *source, uid_t uid, gid_t gid)
+{
+	for (size_t i = 0; i < p->n_steps; i++) {
+		struct step *s = &p->steps[i];
+		if (s->kind != STEP_BIND || !s->is_searched || !str_eq(s->source, source))
+			continue;
+		s->ids = IDS_RUN;
+		s->owner_uid = uid;
+		s->owner_gid = gid;
+	}
+}
+
 void plan_rule(struct plan *p, const char *path, enum access access)
 {
 	p->rules = xreallocarray(p->rules, p->n_rules + 1, sizeof *p->rules);

@@ -39,16 +39,27 @@ enum step_kind {
 	STEP_SEAL, /* the mount at `target` becomes read-only: all mount points are made */
 };
 
+/* Whose the files of a bind mount are, as seen in the box: mount_setattr(2), MOUNT_ATTR_IDMAP. */
+enum step_ids {
+	IDS_PLAIN,    /* the owners of the host */
+	IDS_UNMAPPED, /* nobody's. The kernel refuses every write access to such a file, and connecting to a socket is one; "other" may still read */
+	IDS_RUN, /* one owner and one group of the host are the run's own: for files that others may not read */
+};
+
 struct step {
 	enum step_kind kind;
 	char *target;        /* owned; absolute, inside the box */
 	char *source;        /* owned or NULL */
 	uint64_t size_bytes; /* STEP_TMPFS */
 	uint64_t inodes;
-	mode_t mode;   /* STEP_TMPFS, STEP_DIR, STEP_FILE */
-	bool writable; /* STEP_BIND, STEP_TMPFS */
-	bool inside;   /* STEP_BIND: `source` is a path in the box */
-	bool secret;   /* STEP_FILE: for the analysis's user alone, and in no record */
+	mode_t mode;       /* STEP_TMPFS, STEP_DIR, STEP_FILE */
+	bool writable;     /* STEP_BIND, STEP_TMPFS */
+	bool inside;       /* STEP_BIND: `source` is a path in the box */
+	enum step_ids ids; /* STEP_BIND */
+	bool is_searched; /* STEP_BIND: no socket or FIFO may be in it, unless its files are nobody's */
+	uid_t owner_uid; /* IDS_RUN: who becomes the run's user, and the run's group */
+	gid_t owner_gid;
+	bool secret; /* STEP_FILE: for the analysis's user alone, and in no record */
 	bool any_kind; /* STEP_DEVICE: the runtime names it; otherwise only memory devices are what they seem */
 };
 
@@ -134,8 +145,11 @@ int plan_make(const struct plan_request *request, struct plan *ret, struct err *
 void plan_refused(const struct plan_request *request, struct plan *ret);
 /* Where its checkpoint is on the host, once that is known. */
 void plan_set_checkpoint(struct plan *p, const char *home, const char *key);
+/* Shows what comes from `source` with the rights of this user and this group: to this run alone. */
+void plan_show_as(struct plan *p, const char *source, uid_t uid, gid_t gid);
 json_t *plan_json(const struct plan *p);
 /* The same as text, which each run records. Owned by the caller. */
 char *plan_text(const struct plan *p);
 bool plan_may_miss(const struct plan *p, const char *layer);
 const char *step_kind_name(enum step_kind kind);
+const char *step_ids_name(enum step_ids ids);

@@ -16,6 +16,14 @@ const char *step_kind_name(enum step_kind kind)
 	return names[kind];
 }
 
+const char *step_ids_name(enum step_ids ids)
+{
+	static const char *const names[] = {
+		[IDS_PLAIN] = "plain", [IDS_UNMAPPED] = "unmapped", [IDS_RUN] = "run"
+	};
+	return names[ids];
+}
+
 static void write_step(struct writer *w, const struct step *s)
 {
 	writer_open(w, NULL, '{');
@@ -33,6 +41,14 @@ static void write_step(struct writer *w, const struct step *s)
 	}
 	if (s->kind == STEP_BIND || s->kind == STEP_WORK || s->kind == STEP_CHECKPOINT)
 		writer_bool(w, "writable", s->kind != STEP_BIND || s->writable);
+	if (s->kind == STEP_BIND) {
+		writer_text(w, "ids", step_ids_name(s->ids));
+		writer_bool(w, "searched", s->is_searched);
+	}
+	if (s->ids == IDS_RUN) {
+		writer_u64(w, "owner_uid", s->owner_uid);
+		writer_u64(w, "owner_gid", s->owner_gid);
+	}
 	writer_close(w, '}');
 }
 

@@ -5,6 +5,10 @@
 
 struct step *plan_step(struct plan *p, enum step_kind kind, const char *target, const char *source);
 
+/* A file or directory that somebody else may change while the analysis reads it: data, and no way to a program of the host. */
+struct step *plan_data_bind(const struct plan_request *q, struct plan *p, const char *target,
+			    const char *source);
+
 void plan_rule(struct plan *p, const char *path, enum access access);
 
 void plan_env(const struct plan_request *q, struct plan *p);

@@ -63,8 +63,9 @@ int plan_shown(const struct plan_request *q, struct plan *p, struct err *err)
 		e = check_source(q, r->shown.v[i].value, err);
 		if (e >= 0)
 			e = check_target(q, p, r->shown.v[i].key, err);
-		if (e >= 0)
-			plan_step(p, STEP_BIND, r->shown.v[i].key, r->shown.v[i].value);
+		if (e >= 0) /* too large to be searched before each run */
+			plan_data_bind(q, p, r->shown.v[i].key, r->shown.v[i].value)->is_searched =
+				false;
 	}
 	for (size_t i = 0; e >= 0 && i < r->devices.n; i++) {
 		plan_step(p, STEP_DEVICE, r->devices.v[i], r->devices.v[i])->any_kind = true;
@@ -98,6 +99,8 @@ static void plan_list(const struct plan_request *q, struct plan *p, const char *
 		struct step *s = entry->target ? plan_step(p, STEP_LINK, place, entry->target)
 					       : plan_step(p, STEP_BIND, place, source);
 		s->inside = !entry->target && r->tree->is_mounted;
+		if (!entry->target && !s->inside && q->host->is_root)
+			s->ids = IDS_UNMAPPED;
 	}
 }
 

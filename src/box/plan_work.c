@@ -65,7 +65,7 @@ static int plan_code(const struct plan_request *q, struct plan *p, struct err *e
 		if (r < 0)
 			return r;
 		CLEANUP_FREE char *target = path_join(directory, name);
-		plan_step(p, STEP_BIND, target, code->v[i]);
+		plan_data_bind(q, p, target, code->v[i]);
 	}
 	plan_step(p, STEP_SEAL, directory, NULL);
 	return 0;
@@ -87,7 +87,7 @@ static int plan_data_entries(const struct plan_request *q, struct plan *p, const
 					a->inputs[j].origin, q->config->project_data, name);
 		CLEANUP_FREE char *source = path_join(q->config->project_data, name);
 		CLEANUP_FREE char *target = path_join(directory, name);
-		plan_step(p, STEP_BIND, target, source);
+		plan_data_bind(q, p, target, source);
 	}
 	return 0;
 }
@@ -103,7 +103,7 @@ static int plan_data(const struct plan_request *q, struct plan *p, struct err *e
 		return r;
 	if (a->n_inputs == 0) {
 		if (q->config->project_data)
-			plan_step(p, STEP_BIND, directory, q->config->project_data);
+			plan_data_bind(q, p, directory, q->config->project_data);
 		return 0;
 	}
 	read_only_tmpfs(p, directory)->inodes += 8 * a->n_inputs; /* with directories on the way */
@@ -111,7 +111,7 @@ static int plan_data(const struct plan_request *q, struct plan *p, struct err *e
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++) {
 		r = plan_check_shown(q, a->inputs[i].path, a->inputs[i].origin, err);
 		CLEANUP_FREE char *target = path_join(directory, a->inputs[i].name);
-		plan_step(p, STEP_BIND, target, a->inputs[i].path);
+		plan_data_bind(q, p, target, a->inputs[i].path);
 	}
 	plan_step(p, STEP_SEAL, directory, NULL);
 	return r;
@@ -147,7 +147,7 @@ int plan_work(const struct plan_request *q, struct plan *p, struct err *err)
 	if (q->config->project_docs) {
 		CLEANUP_FREE char *directory = path_join(p->work_dir, "docs");
 		r = plan_check_shown(q, q->config->project_docs, "project.docs", err);
-		plan_step(p, STEP_BIND, directory, q->config->project_docs);
+		plan_data_bind(q, p, directory, q->config->project_docs);
 	}
 	return r;
 }

@@ -126,8 +126,29 @@ static int check_layers(const struct box_entry *e, const struct box_facts *in,
 		return err_layer(err, "landlock", "a write that it should refuse was let through");
 	if (p->checkpoint && !in->has_checkpoint)
 		return err_layer(err, "mount", "the checkpoint is no writable mount of its own");
+	if (in->n_id_mapped < in->n_id_mapped_made)
+		return err_layer(err, "mount", "%u of %u id-mapped mounts are in force",
+				 in->n_id_mapped, in->n_id_mapped_made);
 	if (in->odd_mount[0])
 		return err_layer(err, "mount", "weaker than planned: %s", in->odd_mount);
+	return 0;
+}
+
+/* Faults of what the caller named, which nobody could see before. */
+static int check_shown(const struct box_facts *in, struct err *err)
+{
+	if (in->kernel_mount[0])
+		return err_set(
+			err, ERR_CALLER, EPERM,
+			"%s is a file system of the kernel, mounted below an input; analyses are shown data only: "
+			"give a narrower directory",
+			in->kernel_mount);
+	if (in->unreadable[0])
+		return err_set(
+			err, ERR_CALLER, EACCES,
+			"%s: the run's user can't read it, although the caller may; give a copy that its owner or "
+			"its group may read",
+			in->unreadable);
 	return 0;
 }
 
@@ -138,6 +159,8 @@ int receipt_check(const struct box_entry *e, const struct box_facts *in,
 	int r = check_ids(e, in, out, err);
 	if (r >= 0)
 		r = check_layers(e, in, out, err);
+	if (r >= 0)
+		r = check_shown(in, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < p->n_rlimits; i++)
@@ -201,11 +224,12 @@ json_t *receipt_json(const struct box_entry *e, const struct box_facts *in,
 	json_t *landlock = json_pack("{s:i,s:b,s:i}", "abi", in->landlock_abi,
 				     "proven_by_refused_write", in->landlock_denies, "rules",
 				     (int)e->plan->n_rules);
-	return json_pack("{s:o,s:o,s:o,s:b,s:o,s:o,s:{s:i,s:i},s:o,s:i,s:i,s:s,s:i,s:o}",
-			 "namespaces", namespaces_json(e, in, out), "user", user, "capabilities",
-			 caps_json(in), "no_new_privs", in->no_new_privs, "seccomp", seccomp,
-			 "landlock", landlock, "mounts", "all", in->n_mounts, "writable",
-			 in->n_writable, "rlimits", rlimits, "cpus_visible", in->n_cpus,
-			 "descriptors_of_init", in->n_fds, "cwd", in->cwd, "oom_score_adj",
-			 out->oom_score_adj, "setup_usec", steps_json(in));
+	return json_pack(
+		"{s:o,s:o,s:o,s:b,s:o,s:o,s:{s:i,s:i,s:i,s:i,s:i},s:o,s:i,s:i,s:s,s:i,s:o}",
+		"namespaces", namespaces_json(e, in, out), "user", user, "capabilities",
+		caps_json(in), "no_new_privs", in->no_new_privs, "seccomp", seccomp, "landlock",
+		landlock, "mounts", "all", in->n_mounts, "writable", in->n_writable, "id_mapped",
+		in->n_id_mapped, "searched", in->n_searched, "searched_in_part", in->n_in_part,
+		"rlimits", rlimits, "cpus_visible", in->n_cpus, "descriptors_of_init", in->n_fds,
+		"cwd", in->cwd, "oom_score_adj", out->oom_score_adj, "setup_usec", steps_json(in));
 }

@@ -2,13 +2,20 @@
 #include "box/userns.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fs.h"
+
+#define STACK_BYTES 16384
 
 static int write_map(int proc_fd, const char *name, unsigned inside, unsigned outside,
 		     struct err *err)
@@ -74,6 +81,51 @@ int userns_become(uid_t uid, gid_t gid, struct err *err)
 	    sgid != gid || getgroups(0, NULL) != 0)
 		return err_set(err, ERR_HOST, EPERM, "user %u, group %u did not take", uid, gid);
 	return 0;
+}
+
+struct borrowed {
+	int ns_fd;
+	int proc_fd; /* of the child, for its maps */
+};
+
+/* Shares memory and descriptors with us, who wait until it is gone. */
+static int open_namespace(void *data)
+{
+	struct borrowed *b = data;
+	b->ns_fd = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+	b->proc_fd = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return 0;
+}
+
+/* The maps are written by us, since who is inside may map nobody but itself. The child has ended by then, and is not waited for yet: what it
+ * had in /proc is still there. */
+static int write_maps(int proc_fd, uid_t from_uid, uid_t to_uid, gid_t from_gid, gid_t to_gid)
+{
+	int r = fs_write_small(proc_fd, "setgroups", "deny");
+	char text[64];
+	(void)snprintf(text, sizeof text, "%u %u 1", from_gid, to_gid);
+	if (r >= 0)
+		r = fs_write_small(proc_fd, "gid_map", text);
+	(void)snprintf(text, sizeof text, "%u %u 1", from_uid, to_uid);
+	return r < 0 ? r : fs_write_small(proc_fd, "uid_map", text);
+}
+
+int userns_for_mount(uid_t from_uid, uid_t to_uid, gid_t from_gid, gid_t to_gid)
+{
+	_Alignas(16) char stack[STACK_BYTES];
+	struct borrowed b = { .ns_fd = -1, .proc_fd = -1 };
+	/* Sharing everything makes this several times cheaper than a fork. */
+	pid_t pid = clone(open_namespace, stack + sizeof stack,
+			  CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWUSER | SIGCHLD, &b);
+	if (pid < 0)
+		return -errno;
+	CLEANUP_FD int ns_fd = b.ns_fd;
+	CLEANUP_FD int proc_fd = b.proc_fd;
+	int r = ns_fd < 0 || proc_fd < 0 ? -EIO
+					 : write_maps(proc_fd, from_uid, to_uid, from_gid, to_gid);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return r < 0 ? r : take_fd(&ns_fd);
 }
 
 int userns_forbid(int proc_fd, struct err *err)

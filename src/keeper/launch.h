@@ -1,5 +1,5 @@
 /* From a plan to a box that waits for its go, in three steps, so that the box's root is made while the keeper makes the working directory.
- * The only place that clones, but for what an OCI runtime needs (oci.h). */
+ * The only place that clones a box, but for what an OCI runtime needs (oci.h). */
 #pragma once
 
 #include <sys/types.h>

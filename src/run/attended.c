@@ -11,6 +11,7 @@
 #include "keeper/record.h"
 #include "run/attended.h"
 #include "run/post.h"
+#include "run/shown.h"
 #include "spec/spec_json.h"
 
 #define RECORD_MAX (8 << 20)
@@ -66,6 +67,8 @@ int attended_resolve(const struct config *config, struct analysis *a, struct res
 			   .runtime = &r->runtime,
 			   .plan = &r->plan };
 	e = executor_suffices(x, &r->capability, &job, err);
+	if (e >= 0)
+		e = shown_elsewhere(&r->plan, a->executor, err);
 	r->attended = e >= 0;
 	return e;
 }

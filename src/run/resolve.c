@@ -14,6 +14,7 @@
 #include "run/checkpoint_key.h"
 #include "run/post.h"
 #include "run/provenance.h"
+#include "run/shown.h"
 #include "runtime/catalog.h"
 #include "runtime/driver.h"
 #include "runtime/state.h"
@@ -47,29 +48,24 @@ static int make_real(const struct config *c, char **path, const char *what, stru
 	return 0;
 }
 
-/* As root the analysis has a uid of its own, so what it is shown must be readable for all: said now rather than by a puzzled
- * analysis later. */
-static int check_readable(const struct config *c, const char *path, const char *what,
-			  struct err *err)
+/* A copy of it is made with the rights of its owner, so as root only of what all may read. */
+static int check_database(const struct config *c, const struct analysis *a, struct err *err)
 {
-	struct stat st;
+	struct stat st = { 0 };
+	const char *path = a->db_snapshot, *origin = a->db_snapshot_origin;
 	int r = caller_may_read(c, path);
+	if (r >= 0 && (stat(path, &st) < 0 || (geteuid() != 0 && access(path, R_OK) < 0)))
+		r = -errno;
 	if (r < 0)
-		return err_set(err, ERR_CALLER, -r, "%s: %s: %s", what, path, strerrordesc_np(-r));
-	if (stat(path, &st) < 0)
-		return err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, path,
-			       strerrordesc_np(errno));
-	mode_t need = S_ISDIR(st.st_mode) ? 0005 : 0004;
-	if (geteuid() != 0 && access(path, R_OK) < 0)
-		return err_set(err, ERR_CALLER, errno, "%s: %s: %s", what, path,
-			       strerrordesc_np(errno));
-	if (geteuid() != 0 || (st.st_mode & need) == need)
+		return err_set(err, ERR_CALLER, -r, "%s: %s: %s", origin, path,
+			       strerrordesc_np(-r));
+	if (geteuid() != 0 || (st.st_mode & 0004))
 		return 0;
-	CLEANUP_FREE char *word = str_shell(path);
 	return err_set(
 		err, ERR_CALLER, EACCES,
-		"%s: the analysis runs as a user of its own and could not read %s (mode %04o); allow it: chmod o+r%s %s",
-		what, path, (unsigned)st.st_mode & 07777, S_ISDIR(st.st_mode) ? "x" : "", word);
+		"%s: %s: not all users may read it (mode %04o), and root makes no snapshot of such a database. Run cupel "
+		"as its owner, or give a copy",
+		origin, path, (unsigned)st.st_mode & 07777);
 }
 
 static int resolve_paths(const struct config *c, struct analysis *a, struct err *err)
@@ -85,18 +81,13 @@ static int resolve_paths(const struct config *c, struct analysis *a, struct err 
 	return r;
 }
 
-/* After planning, which refuses what must not be shown at all: nobody is to be told to open that to everyone. */
+/* After planning, which refuses what must not be shown at all. */
 static int check_paths(const struct config *c, const struct analysis *a,
-		       const struct limits *limits, struct err *err)
+		       const struct limits *limits, struct plan *plan, struct err *err)
 {
-	int r = 0;
-	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
-		r = check_readable(c, a->code.v[i], "code", err);
-	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
-		r = check_readable(owner_of(c, &a->inputs[i]), a->inputs[i].path,
-				   a->inputs[i].origin, err);
+	int r = shown_check(c, a, plan, err);
 	if (r >= 0 && a->db_snapshot)
-		r = check_readable(c, a->db_snapshot, a->db_snapshot_origin, err);
+		r = check_database(c, a, err);
 	if (r >= 0 && a->db_snapshot)
 		r = snapshot_check(a->db_snapshot, a->db_snapshot_origin,
 				   limits->at[LIMIT_DISK].value, err);
@@ -114,6 +105,12 @@ static void pass_variables(const struct config *c, struct analysis *a)
 	}
 }
 
+/* No link, and nothing that leads to a program or a device. */
+static bool is_data(unsigned char type)
+{
+	return type == DT_REG || type == DT_DIR || type == DT_UNKNOWN;
+}
+
 static int list_data(const struct config *c, const struct analysis *a, struct strv *ret,
 		     struct err *err)
 {
@@ -124,7 +121,7 @@ static int list_data(const struct config *c, const struct analysis *a, struct st
 		return err_errno(err, "open the project's data directory %s", c->project_data);
 	for (struct dirent *entry; (entry = readdir(dir));) {
 		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, "..") ||
-		    entry->d_type == DT_LNK)
+		    !is_data(entry->d_type))
 			continue;
 		if (ret->n == DATA_ENTRIES_MAX)
 			return err_caller(
@@ -270,7 +267,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 	if (e < 0)
 		return e;
 	strv_copy(&r->plan.warnings, &warnings);
-	return check_paths(c, a, &r->limits, err);
+	return check_paths(c, a, &r->limits, &r->plan, err);
 }
 
 /* With the caller's rights: a digest of what he may not read would tell him what it is. */

@@ -57,11 +57,11 @@ static int check_readable(const struct runtime *r, const char *path, struct err 
 	mode_t need = S_ISDIR(st.st_mode) ? 0005 : 0004;
 	if (geteuid() != 0 || (st.st_mode & need) == need)
 		return 0;
-	CLEANUP_FREE char *word = str_shell(path);
-	return err_set(err, ERR_HOST, EACCES,
-		       "analyses run as users of their own and could not read %s (mode %04o). "
-		       "Remedy: chmod o+r%s %s",
-		       path, (unsigned)st.st_mode & 07777, S_ISDIR(st.st_mode) ? "x" : "", word);
+	return err_set(
+		err, ERR_HOST, EACCES,
+		"analyses run as users of their own and could not read %s (mode %04o). Remedy: install the runtime where "
+		"all users may read it (/opt), or run cupel as its owner",
+		path, (unsigned)st.st_mode & 07777);
 }
 
 /* The text of the entry was looked at when it was read; links may still lead out of the project. */

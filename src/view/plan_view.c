@@ -47,9 +47,12 @@ static void print_step(const struct step *s)
 	else if (s->kind == STEP_LINK)
 		printf("  %-7s %s -> %s\n", kind, target, source);
 	else if (s->kind == STEP_BIND || s->kind == STEP_WORK)
-		printf("  %-7s %s%s%s (%s)\n", kind, target, elsewhere ? " from " : "",
+		printf("  %-7s %s%s%s (%s%s)\n", kind, target, elsewhere ? " from " : "",
 		       elsewhere ? source : "",
-		       s->kind == STEP_WORK || s->writable ? "writable" : "read-only");
+		       s->kind == STEP_WORK || s->writable ? "writable" : "read-only",
+		       s->ids == IDS_RUN        ? ", shown to this run alone"
+		       : s->ids == IDS_UNMAPPED ? ", id-mapped"
+						: "");
 	else
 		printf("  %-7s %s%s%s\n", kind, target, s->kind == STEP_IMAGE ? " from " : "",
 		       s->kind == STEP_IMAGE ? source : "");

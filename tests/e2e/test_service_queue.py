@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -188,6 +189,59 @@ def test_a_run_is_shown_nothing_that_its_submitter_may_not_read(made, fresh, kin
     hidden.chmod(0o755)
     secret.chmod(0o644)
     assert door.ended(door.accepted(analysis, **OTHER)) == "ok"
+
+
+def printed(caller, run):
+    return (caller.home / "runs" / run / "stdout.log").read_text()
+
+
+def test_what_its_submitter_may_read_is_shown_to_his_run_alone(made, fresh):
+    """A file and a directory that ana alone may read, and one that her group may; what root alone may read, beside them, is not."""
+    door = made.ready()
+    own, shared = fresh.base / "own", fresh.base / "shared"
+    for folder, owner, mode in ((own, lib.USER_ID, 0o700), (shared, 0, 0o750)):
+        folder.mkdir()
+        for name, mode_of_file in (("hers", mode & 0o640 or 0o600), ("roots", 0o600)):
+            (folder / name).write_text(f"{name}\n")
+            (folder / name).chmod(mode_of_file)
+            os.chown(folder / name, owner if name == "hers" else 0, lib.USER_ID if name == "hers" else 0)
+        os.chown(folder, owner, lib.USER_ID)
+        folder.chmod(mode)
+    for inputs in ([str(own)], [str(shared)]):
+        text = "cat data/*/hers; cat data/*/roots || true"
+        run = door.accepted({"command": text, "inputs": inputs}, **OTHER)
+        assert door.ended(run) == "ok", note_of(fresh, run)
+        assert printed(fresh, run) == "hers\n"
+    run = door.accepted({"command": "cat data/hers", "inputs": [str(own / "hers")]}, **OTHER)
+    assert door.ended(run) == "ok" and printed(fresh, run) == "hers\n"
+    run = door.accepted({"command": "cat data/roots", "inputs": [str(shared / "roots")]}, **OTHER)
+    assert door.ended(run) == "refused"
+    assert lib.wait_until(lambda: "Permission denied" in (note_of(fresh, run) or ""))
+    assert "chmod" not in note_of(fresh, run)
+    stranger = {"who": "bea", "uid": lib.USER_ID + 1, "gid": lib.USER_ID + 1}
+    run = door.accepted({"command": "true", "inputs": [str(own / "hers")]}, **stranger)
+    assert door.ended(run) == "refused", "nobody else's"
+
+
+def test_an_input_of_a_submitter_leads_to_no_program(made, fresh):
+    """A socket of the host that ana may connect to, in a directory that she may read; and views of the kernel."""
+    door = made.ready()
+    folder = fresh.base / "served"
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(folder / "s"))
+        server.listen(8)
+        (folder / "s").chmod(0o777)
+        os.chown(folder, lib.USER_ID, lib.USER_ID)
+        act = f"unix={folder}/s"
+        assert fresh.outside(act) == {act: "ok"}
+        analysis = {"command": ["data/probe", "unix=data/served/s"], "inputs": [str(fresh.probe), str(folder)]}
+        run = door.accepted(analysis, **OTHER)
+        assert door.ended(run) in ("ok", "setup")  # setup: no id-mapped mounts of this file system
+        assert printed(fresh, run) in ("unix=data/served/s EACCES\n", "")
+    for path in ("/proc", "/sys", "/dev", "/run", "/proc/self/environ"):
+        run = door.accepted({"command": "true", "inputs": [{"path": path, "name": "in"}]}, **OTHER)
+        assert door.ended(run) == "refused", path
 
 
 def test_no_digest_tells_what_its_submitter_may_not_read(made, fresh):

@@ -177,6 +177,33 @@ static void steps_stand_in_the_order_they_can_be_done(void **state)
 	assert_true(step_from(p, proc, STEP_MASK, "/proc/kcore") > proc);
 }
 
+/* Only root may map the owners of a file system; what anybody else shows is searched. What the system ships is neither. */
+static void inputs_are_data(void **state)
+{
+	struct scene *s = *state;
+	strv_add(&s->analysis.code, "/home/u/a.py");
+	add_input(s, "/home/u/x", "x");
+	add_input(s, "/home/u/y", "y");
+	for (int is_root = 0; is_root < 2; is_root++) {
+		s->host.is_root = is_root;
+		const struct plan *p = make(s);
+		const struct step *x = step_at(p, STEP_BIND, WORK "/data/x");
+		assert_int_equal(x->ids, is_root ? IDS_UNMAPPED : IDS_PLAIN);
+		assert_true(x->is_searched);
+		assert_true(step_at(p, STEP_BIND, WORK "/code/a.py")->is_searched);
+		assert_int_equal(step_at(p, STEP_BIND, "/usr")->ids, IDS_PLAIN);
+		assert_false(step_at(p, STEP_BIND, "/usr")->is_searched);
+	}
+	plan_show_as(&s->plan, "/home/u/y", 7, 8);
+	plan_show_as(&s->plan, "/usr", 0, 0);
+	const struct step *y = step_at(&s->plan, STEP_BIND, WORK "/data/y");
+	assert_int_equal(y->ids, IDS_RUN);
+	assert_int_equal(y->owner_uid, 7);
+	assert_int_equal(y->owner_gid, 8);
+	assert_int_equal(step_at(&s->plan, STEP_BIND, WORK "/data/x")->ids, IDS_UNMAPPED);
+	assert_int_equal(step_at(&s->plan, STEP_BIND, "/usr")->ids, IDS_PLAIN);
+}
+
 static void root_holds_what_programs_need_and_no_more(void **state)
 {
 	struct scene *s = *state;
@@ -637,6 +664,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ROW(steps_stand_in_the_order_they_can_be_done),
+		ROW(inputs_are_data),
 		ROW(root_holds_what_programs_need_and_no_more),
 		ROW(every_writable_mount_has_a_rule_and_nothing_else_has),
 		ROW(inputs_stand_beside_the_projects_data),

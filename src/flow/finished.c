@@ -82,7 +82,11 @@ static int check_runtime(const struct config *c, const char *run_id, const json_
 	CLEANUP_FREE char *part = xasprintf("runtime %s", name ? name : "");
 	const char *then = json_string_value(json_object_get(parts, part));
 	char now[HASH_HEX];
-	int r = then ? key_runtime_now(c, name, now, err) : 0;
+	const json_t *code = json_object_get(analysis, "code");
+	const char *script = json_object_get(analysis, "command")
+				     ? NULL
+				     : json_string_value(json_array_get(code, 0));
+	int r = then ? key_runtime_now(c, name, script, now, err) : 0;
 	if (r < 0)
 		return r;
 	return then && str_eq(then, now)

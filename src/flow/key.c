@@ -72,8 +72,10 @@ void key_maker_free(struct key_maker *m)
 	contents_end(&m->reader);
 	str_release(&m->fields);
 	free(m->arch);
-	for (size_t i = 0; i < m->n_runtimes; i++)
+	for (size_t i = 0; i < m->n_runtimes; i++) {
 		free(m->runtimes[i].name);
+		free(m->runtimes[i].extension);
+	}
 	free(m->runtimes);
 	for (size_t i = 0; i < m->n_choices; i++) {
 		free(m->choices[i].script);

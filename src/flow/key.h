@@ -43,6 +43,6 @@ struct key_shown {
 };
 void key_shown_part(const struct key_shown *s, char ret_hex[HASH_HEX]);
 char *key_shown_name(const struct key_shown *s); /* of the part; owned by the caller */
-/* The part "runtime NAME" as it is now, looked at anew; fit or not. */
-int key_runtime_now(const struct config *config, const char *name, char ret_hex[HASH_HEX],
-		    struct err *err);
+/* The part "runtime NAME" as it is now, looked at anew; fit or not. `script` is what is run in it, or NULL for a command. */
+int key_runtime_now(const struct config *config, const char *name, const char *script,
+		    char ret_hex[HASH_HEX], struct err *err);

@@ -16,6 +16,7 @@ void fields_end(const struct str *f, char ret_hex[HASH_HEX]);
 /* What a runtime was when it was looked at. */
 struct key_runtime {
 	char *name; /* owned */
+	char *extension; /* owned; of the script that is run in it, "" for none: its interpreter counts, too */
 	uint64_t looked_ns;
 	char hex[HASH_HEX];
 };

@@ -7,6 +7,7 @@
 #include "flow/key_parts.h"
 #include "runtime/catalog.h"
 #include "runtime/content.h"
+#include "runtime/key_items.h"
 #include "runtime/select.h"
 #include "runtime/state.h"
 
@@ -102,23 +103,53 @@ static int add_entry(const struct key_maker *m, const struct runtime *r, struct 
 	return add_read_only(m, r, f, err);
 }
 
-/* What is not in its own content and yet runs. dpkg's word on the host's packages counts too, since a runtime that names none has them
- * all, and of those only the interpreters are read. */
-static int add_host(const struct key_maker *m, const struct runtime *r, const char *identity,
-		    struct str *f, struct err *err)
+static const char *extension_of(const char *script)
 {
-	char host[HASH_HEX];
+	const char *dot = script ? strrchr(path_base(script), '.') : NULL;
+	return dot ? dot : "";
+}
+
+/* The package of the interpreter that a script of this extension gets though the entry does not list it; NULL if there is none. */
+static const char *unlisted_package(const struct runtime *r, const char *extension)
+{
+	if (r->kind != RUNTIME_SYSTEM || !r->packages.n)
+		return NULL;
+	for (size_t i = 0; i < r->n_interpreters; i++) {
+		const struct interpreter *one = &r->interpreters[i];
+		if (str_eq(one->extension, extension))
+			return one->by_default && one->package &&
+					       !strv_has(&r->packages, one->package)
+				       ? one->package
+				       : NULL;
+	}
+	return NULL;
+}
+
+/* What is not in its own content and yet runs. dpkg's word on the host's packages counts too: on all of them, if the runtime lists none,
+ * since of those only the interpreters are read; otherwise on those that it lists. */
+static int add_host(struct key_maker *m, const struct runtime *r, const char *identity,
+		    const char *extension, struct err *err)
+{
+	struct str *f = &m->fields;
+	const char *package = unlisted_package(r, extension);
+	char host[HASH_HEX], covered[HASH_HEX] = "", interpreter[HASH_HEX];
 	if (r->kind == RUNTIME_ROOTFS || r->kind == RUNTIME_IMAGE)
 		return 0;
 	int e = host_content(m->config, m->progress, host, err);
+	if (e >= 0)
+		e = key_identity(m->config, r, identity, covered, err);
+	if (e >= 0 && package)
+		e = package_content(m->config, package, m->progress, interpreter, err);
 	if (e < 0)
 		return e;
 	fields_add(f, host);
-	fields_add(f, r->kind == RUNTIME_SYSTEM ? identity : NULL);
+	fields_add(f, r->kind == RUNTIME_SYSTEM ? covered : NULL);
+	if (package)
+		fields_add(f, interpreter);
 	return 0;
 }
 
-static int look(struct key_maker *m, const struct analysis *a, const char *name,
+static int look(struct key_maker *m, const char *extension, bool allow_drift, const char *name,
 		char ret_hex[HASH_HEX], struct err *err)
 {
 	CLEANUP_RUNTIME struct runtime runtime = { 0 };
@@ -130,7 +161,7 @@ static int look(struct key_maker *m, const struct analysis *a, const char *name,
 	if (r < 0)
 		return r;
 	int fit = runtime_fit(m->config, &runtime, &f, err);
-	if (fit < 0 && !(fit == -ESTALE && a->allow_drift))
+	if (fit < 0 && !(fit == -ESTALE && allow_drift))
 		return fit;
 	const struct content_request q = { .config = m->config,
 					   .runtime = &runtime,
@@ -141,12 +172,13 @@ static int look(struct key_maker *m, const struct analysis *a, const char *name,
 		return r;
 	fields_begin(&m->fields, "runtime");
 	fields_add(&m->fields, content);
-	r = add_host(m, &runtime, f.hex[DEPTH_IDENTITY], &m->fields, err);
+	r = add_host(m, &runtime, f.hex[DEPTH_IDENTITY], extension, err);
 	if (r >= 0)
 		r = add_entry(m, &runtime, &m->fields, err);
 	if (r < 0)
 		return r;
 	fields_end(&m->fields, ret_hex);
+	key_items_keep(m->config, &runtime, ret_hex);
 	if (fit < 0 && err) /* allowed: what was said of it is no error */
 		*err = (struct err){ 0 };
 	return fit < 0 ? 0 : 1;
@@ -160,11 +192,13 @@ int key_runtime_part(struct key_maker *m, const struct analysis *a, const char *
 	if (r < 0)
 		return r;
 	struct key_runtime *known = NULL;
+	const char *extension = extension_of(a->code.n && !a->command.n ? a->code.v[0] : NULL);
 	for (size_t i = 0; i < m->n_runtimes && !known; i++)
-		if (str_eq(m->runtimes[i].name, name))
+		if (str_eq(m->runtimes[i].name, name) &&
+		    str_eq(m->runtimes[i].extension, extension))
 			known = &m->runtimes[i];
 	if (!known || !is_fresh(known->looked_ns)) {
-		r = look(m, a, name, ret_hex, err);
+		r = look(m, extension, a->allow_drift, name, ret_hex, err);
 		if (r < 0)
 			return r;
 		*ret_name = name;
@@ -174,7 +208,8 @@ int key_runtime_part(struct key_maker *m, const struct analysis *a, const char *
 			m->runtimes =
 				xreallocarray(m->runtimes, m->n_runtimes + 1, sizeof *m->runtimes);
 			known = &m->runtimes[m->n_runtimes++];
-			*known = (struct key_runtime){ .name = xstrdup(name) };
+			*known = (struct key_runtime){ .name = xstrdup(name),
+						       .extension = xstrdup(extension) };
 		}
 		known->looked_ns = clock_monotonic_ns();
 		memcpy(known->hex, ret_hex, HASH_HEX);
@@ -185,13 +220,12 @@ int key_runtime_part(struct key_maker *m, const struct analysis *a, const char *
 	return 0;
 }
 
-int key_runtime_now(const struct config *config, const char *name, char ret_hex[HASH_HEX],
-		    struct err *err)
+int key_runtime_now(const struct config *config, const char *name, const char *script,
+		    char ret_hex[HASH_HEX], struct err *err)
 {
 	CLEANUP_KEY_MAKER struct key_maker *m = NULL;
-	const struct analysis any = { .allow_drift = true };
 	int r = key_maker_new(config, NULL, &m, err);
 	if (r >= 0)
-		r = look(m, &any, name, ret_hex, err);
+		r = look(m, extension_of(script), true, name, ret_hex, err);
 	return r < 0 ? r : 0;
 }

@@ -8,9 +8,11 @@
 #include "flow/finished.h"
 #include "flow/record.h"
 #include "keeper/record.h"
+#include "runtime/key_items.h"
 
-#define CHAIN_MAX  16 /* records that are looked at */
-#define RECORD_MAX (8 << 20)
+#define CHAIN_MAX    16 /* records that are looked at */
+#define RECORD_MAX   (8 << 20)
+#define RUNTIME_PART "runtime " /* and its name: see flow/key.c */
 
 struct flow_past {
 	const struct config *config; /* borrowed */
@@ -121,6 +123,17 @@ static void say(struct str *to, const char *what, const char *how)
 	str_addf(to, "%s%s %s", to->length ? ", " : "", what, how);
 }
 
+/* Of a runtime, which of its packages made the difference, where that is known. */
+static void say_changed(const struct flow_past *p, struct str *to, const char *what,
+			const char *then, const char *now)
+{
+	const char *runtime = str_starts(what, RUNTIME_PART) ? what + strlen(RUNTIME_PART) : NULL;
+	CLEANUP_FREE char *difference =
+		runtime ? key_items_difference(p->config, runtime, then, now) : NULL;
+	CLEANUP_FREE char *how = difference ? xasprintf("changed (%s)", difference) : NULL;
+	say(to, what, how ? how : "changed");
+}
+
 char *flow_past_why(struct flow_past *p, const char *label, const struct analysis_key *now)
 {
 	struct str text = { 0 };
@@ -142,7 +155,8 @@ char *flow_past_why(struct flow_past *p, const char *label, const struct analysi
 		if (!then)
 			say(&text, now->parts.v[i].key, "is new");
 		else if (!str_eq(json_string_value(then), now->parts.v[i].value))
-			say(&text, now->parts.v[i].key, "changed");
+			say_changed(p, &text, now->parts.v[i].key, json_string_value(then),
+				    now->parts.v[i].value);
 	}
 	json_object_foreach(parts, name, then) if (!pairs_get(&now->parts, name))
 		say(&text, name, "is gone");

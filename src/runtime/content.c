@@ -133,23 +133,44 @@ static const char *const essential[] = { "bash",        "bsdutils",  "coreutils"
 					 "grep",        "gzip",      "libc-bin",  "mawk",
 					 "perl-base",   "sed",       "tar",       "util-linux" };
 
-int host_content(const struct config *config, const struct fingerprint_progress *progress,
-		 char ret_hex[HASH_HEX], struct err *err)
+/* The host's packages as a runtime without an entry. */
+static int packages_content(const struct config *config, const char *name,
+			    const struct strv *packages,
+			    const struct fingerprint_progress *progress, char ret_hex[HASH_HEX],
+			    struct err *err)
 {
 	CLEANUP_RUNTIME struct runtime host = { 0 };
 	CLEANUP_FREE char *cache = path_join(config->home, "cache/identity");
 	struct fingerprint f = { 0 };
 	runtime_system(config, &host);
 	free(host.name);
-	host.name = xstrdup(CONTENT_HOST);
+	host.name = xstrdup(name);
 	free(host.lock);
 	host.lock = NULL;
-	for (size_t i = 0; i < sizeof essential / sizeof *essential; i++)
-		strv_add(&host.packages, essential[i]);
+	strv_copy(&host.packages, packages);
 	int r = fingerprint_identity(&host, cache, &f, err);
 	const struct content_request q = { .config = config,
 					   .runtime = &host,
 					   .identity = f.hex[DEPTH_IDENTITY],
 					   .progress = progress };
 	return r < 0 ? r : runtime_content(&q, ret_hex, err);
+}
+
+int host_content(const struct config *config, const struct fingerprint_progress *progress,
+		 char ret_hex[HASH_HEX], struct err *err)
+{
+	CLEANUP_STRV struct strv packages = { 0 };
+	for (size_t i = 0; i < sizeof essential / sizeof *essential; i++)
+		strv_add(&packages, essential[i]);
+	return packages_content(config, CONTENT_HOST, &packages, progress, ret_hex, err);
+}
+
+int package_content(const struct config *config, const char *package,
+		    const struct fingerprint_progress *progress, char ret_hex[HASH_HEX],
+		    struct err *err)
+{
+	CLEANUP_STRV struct strv packages = { 0 };
+	CLEANUP_FREE char *name = xasprintf(CONTENT_HOST "-%s", package);
+	strv_add(&packages, package);
+	return packages_content(config, name, &packages, progress, ret_hex, err);
 }

@@ -28,3 +28,7 @@ int runtime_content(const struct content_request *q, char ret_hex[HASH_HEX], str
 #define CONTENT_HOST "_host" /* no name that a runtime can have */
 int host_content(const struct config *config, const struct fingerprint_progress *progress,
 		 char ret_hex[HASH_HEX], struct err *err);
+/* The same of one package of the host and all that it depends on; of a package that is not installed, nothing. */
+int package_content(const struct config *config, const char *package,
+		    const struct fingerprint_progress *progress, char ret_hex[HASH_HEX],
+		    struct err *err);

@@ -213,6 +213,33 @@ def test_why_names_the_component(joined):
     assert joined.call("why", "none")[0] == 2
 
 
+def test_why_names_the_package(joined):
+    """Which package of a runtime it was, and not only that the runtime changed."""
+    prefix = joined.dir / "prefix"
+
+    def package(name, version):
+        path = prefix / f"conda-meta/{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"name": name, "version": version, "build": "0"}), encoding="utf-8")
+
+    package("numpy", "1.26")
+    package("scipy", "1.0")
+    (prefix / "bin").mkdir()
+    (prefix / "bin/python").symlink_to("/usr/bin/python3")
+    (joined.caller.base / "runtimes.d").mkdir(exist_ok=True)
+    (joined.caller.base / "runtimes.d/sc.yaml").write_text(f"name: sc\nkind: conda\nprefix: {prefix}\n", encoding="utf-8")
+    joined.write("steps:\n  one: {command: [sh, -c, 'echo x > out/x'], runtime: sc, limits: {disk: 16M}, outputs: [out/x]}\n")
+    assert joined.run()[0] == 0
+    package("scipy", "1.1")
+    package("added", "7")
+    status, result, err = joined.run()
+    assert status == 0, err
+    assert result["steps"][0]["state"] == "ok"
+    out = joined.call("why", result["id"])[1]
+    assert "runtime sc changed (added 7 0: conda package added, scipy 1.0 0 -> 1.1 0: conda package of another version)" in out, out
+    assert joined.states() == {"one": "reused"}
+
+
 def test_plan_says_what_would_run(joined):
     def plan():
         status, out, err = joined.call("plan", "--json", "p.yaml")

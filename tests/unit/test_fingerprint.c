@@ -1,5 +1,6 @@
 /* Fingerprints of every kind of runtime: what changes them, what does not, and what cannot be read. */
 #include "prefix.h"
+#include "runtime/key_items.h"
 
 #include <sys/wait.h>
 
@@ -392,6 +393,63 @@ static void another_library(void **state)
 	assert_other(&a, &b, DEPTH_IDENTITY);
 }
 
+static void key_of(const struct made *m, const struct config *c, char ret_hex[HASH_HEX])
+{
+	struct fingerprint f = taken(&m->r, DEPTH_IDENTITY);
+	assert_int_equal(key_identity(c, &m->r, f.hex[DEPTH_IDENTITY], ret_hex, NULL), 0);
+}
+
+/* A runtime that lists packages depends on these and on what they need; one that lists none, on all. */
+static void what_a_key_covers(void **state)
+{
+	struct made *m = *state;
+	struct interpreter python = { .by_default = true };
+	struct config c = { .home = m->place.path };
+	CLEANUP_STRV struct strv packages = { 0 };
+	char then[HASH_HEX], now[HASH_HEX], all[HASH_HEX];
+
+	make_system(m, &python);
+	put(m->place.path, "cache/identity/x", "");
+	put(m->prefix, "etc/alternatives/README", "");
+	put_link(m->prefix, "etc/alternatives/libblas.so.3", "/usr/lib/libblis.so.4");
+	key_of(m, &c, all); /* of all packages */
+	strv_add(&packages, "python3-numpy");
+	m->r.packages = packages;
+	key_of(m, &c, then);
+	key_items_keep(&c, &m->r, then);
+	put_status(m, "0.9", "10"); /* vim */
+	put(m->prefix, "usr/lib/os-release", "ID=debian\nVERSION=2\n");
+	put_link(m->prefix, "etc/alternatives/libvim.so", "/usr/lib/libvim.so.1");
+	put(m->prefix, "usr/bin/python3.11", "another\n"); /* the entry does not name it */
+	key_of(m, &c, now);
+	assert_string_equal(then, now);
+	put_link(m->prefix, "etc/alternatives/libblas.so.3", "/usr/lib/other.so");
+	key_of(m, &c, now);
+	assert_string_not_equal(then, now);
+	put_link(m->prefix, "etc/alternatives/libblas.so.3", "/usr/lib/libblis.so.4");
+	put(m->prefix, "usr/local/lib/python3.11/dist-packages/p-1.dist-info/RECORD", "");
+	key_of(m, &c, now);
+	assert_string_not_equal(then, now);
+	drop(m->prefix, "usr/local/lib/python3.11/dist-packages/p-1.dist-info/RECORD");
+	CLEANUP_FREE char *site =
+		path_join(m->prefix, "usr/local/lib/python3.11/dist-packages/p-1.dist-info");
+	assert_int_equal(rmdir(site), 0);
+	key_of(m, &c, now);
+	assert_string_equal(then, now);
+	put_status(m, "1.0", "10"); /* numpy needs it */
+	key_of(m, &c, now);
+	assert_string_not_equal(then, now);
+	key_items_keep(&c, &m->r, now);
+	CLEANUP_FREE char *why = key_items_difference(&c, m->r.name, then, now);
+	assert_string_equal(why, "libblis4 0.9 -> 1.0: dpkg package of another version");
+	assert_null(key_items_difference(&c, m->r.name, then, then));
+	assert_null(key_items_difference(&c, m->r.name, then, all)); /* nobody kept that */
+	assert_null(key_items_difference(&c, "../x", then, now));
+	m->r.packages = (struct strv){ 0 };
+	key_of(m, &c, now);
+	assert_string_not_equal(all, now); /* vim */
+}
+
 static void absent_package(void **state)
 {
 	struct made *m = *state;
@@ -576,26 +634,13 @@ static void progress(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(depths),
-		TEST(a_copy),
-		TEST(links_are_not_followed),
-		TEST(special_files),
-		TEST(many_files),
-		TEST(large_file),
-		TEST(deep_tree),
-		TEST(too_deep),
-		TEST(vanished_and_changed),
-		TEST(unreadable),
-		TEST(not_there),
-		TEST(virtual_environment),
-		TEST(the_host),
-		TEST(another_library),
-		TEST(absent_package),
-		TEST(root_directory),
-		TEST(hostile_root),
-		TEST(squashfs_file),
-		TEST(unpacked_image),
-		TEST(cache_of_identities),
+		TEST(depths),         TEST(a_copy),          TEST(links_are_not_followed),
+		TEST(special_files),  TEST(many_files),      TEST(large_file),
+		TEST(deep_tree),      TEST(too_deep),        TEST(vanished_and_changed),
+		TEST(unreadable),     TEST(not_there),       TEST(virtual_environment),
+		TEST(the_host),       TEST(another_library), TEST(what_a_key_covers),
+		TEST(absent_package), TEST(root_directory),  TEST(hostile_root),
+		TEST(squashfs_file),  TEST(unpacked_image),  TEST(cache_of_identities),
 		TEST(progress),
 	};
 

@@ -77,7 +77,7 @@ static json_t *analysis_of(const struct world *w, const char *key, const char *c
 	analysis_add_input(&a, &input);
 	memcpy(a.key.sha256, key, HASH_HEX);
 	pairs_set(&a.key.parts, name, part);
-	assert_int_equal(key_runtime_now(&w->config, "sc", part, NULL), 0);
+	assert_int_equal(key_runtime_now(&w->config, "sc", NULL, part, NULL), 0);
 	pairs_set(&a.key.parts, "runtime sc", part);
 	json_t *o = analysis_json(&a);
 	json_object_set_new(o, "runtime", json_pack("{s:s}", "name", "sc"));

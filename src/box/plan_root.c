@@ -4,13 +4,18 @@
 #include "box/plan_parts.h"
 
 /* Kernel-wide views that tell of the host or let it be changed. A box's procfs is mounted read-only as a whole;
- * these are not even to be read. */
+ * these are not even to be read. Not masked, since programs and libraries read them: cgroups, cpuinfo, devices, filesystems, loadavg, meminfo,
+ * stat, uptime, version, vmstat. */
 static const char *const proc_masks[] = {
-	"acpi",        "asound",     "bus",         "config.gz",     "driver",     "fs",
-	"irq",         "kallsyms",   "kcore",       "key-users",     "keys",       "kmsg",
-	"kpagecount",  "kpageflags", "kpagecgroup", "latency_stats", "modules",    "mtrr",
-	"sched_debug", "scsi",       "slabinfo",    "sysrq-trigger", "timer_list", "vmallocinfo",
-	"cmdline",     "swaps",      "partitions",  "diskstats",     "sysvipc",
+	"acpi",          "asound",     "buddyinfo",  "bus",           "cmdline",    "config.gz",
+	"consoles",      "crypto",     "diskstats",  "dma",           "driver",     "dynamic_debug",
+	"execdomains",   "fb",         "fs",         "interrupts",    "iomem",      "ioports",
+	"irq",           "kallsyms",   "kcore",      "key-users",     "keys",       "kmsg",
+	"kpagecgroup",   "kpagecount", "kpageflags", "latency_stats", "locks",      "mdstat",
+	"misc",          "modules",    "mtrr",       "pagetypeinfo",  "partitions", "pressure",
+	"sched_debug",   "schedstat",  "scsi",       "slabinfo",      "softirqs",   "swaps",
+	"sysrq-trigger", "sysvipc",    "timer_list", "timer_stats",   "tty",        "vmallocinfo",
+	"zoneinfo",
 };
 
 static struct step *plan_file(struct plan *p, const char *target, const char *content)

@@ -23,8 +23,37 @@ MASKED_FILES = [
     "kpagecount",
     "kpageflags",
     "mtrr",
+    # Counters and tables of the whole host: when and how often its devices interrupt, its memory and its locks.
+    "interrupts",
+    "softirqs",
+    "schedstat",
+    "locks",
+    "buddyinfo",
+    "pagetypeinfo",
+    "zoneinfo",
+    "iomem",
+    "ioports",
+    "dma",
+    "misc",
+    "consoles",
+    "crypto",
+    "execdomains",
+    "mdstat",
 ]
-MASKED_DIRS = ["acpi", "asound", "bus", "driver", "fs", "irq", "scsi", "sysvipc"]
+MASKED_DIRS = ["acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi", "sysvipc", "tty"]
+# What programs and libraries read of the host.
+SHOWN_FILES = [
+    "cgroups",
+    "cpuinfo",
+    "devices",
+    "filesystems",
+    "loadavg",
+    "meminfo",
+    "stat",
+    "uptime",
+    "version",
+    "vmstat",
+]
 
 CLOSED = {
     # Writes that would change the host, or this process's standing in it.
@@ -93,6 +122,19 @@ def test_the_same_writes_succeed_outside(callers):
 def test_masked_file_is_empty_or_not_there(inside, name):
     acts = [f"read=/proc/{name}" for name in MASKED_FILES]
     assert inside(acts)[f"read=/proc/{name}"] in ("empty", "ENOENT")
+
+
+@pytest.mark.parametrize("name", SHOWN_FILES)
+def test_what_programs_need_is_shown(inside, name):
+    acts = [f"read=/proc/{name}" for name in SHOWN_FILES]
+    assert inside(acts)[f"read=/proc/{name}"] == "ok"
+
+
+def test_interrupts_are_there_to_be_hidden(callers):
+    """The control for the masks that tell of the host's devices."""
+    acts = ["read=/proc/interrupts", "read=/proc/softirqs", "read=/proc/locks"]
+    answers = callers("root").outside(*acts)
+    assert answers[acts[0]] == answers[acts[1]] == "ok"
 
 
 @pytest.mark.parametrize("name", MASKED_DIRS)

@@ -266,13 +266,14 @@ void image_settle(const char *home, int dir_fd)
 		(void)ioctl(loop_fd, LOOP_SET_DIRECT_IO, 1UL); /* refused: as fast as it was */
 }
 
-/* What the image holds; blocks of ext4's own tables are not in f_blocks (statfs(2), bsddf). */
-int image_use(int dir_fd, struct scratch_use *ret)
+/* What the image holds: of the inodes, those of the limit that are no longer free (template.c holds others back); blocks of ext4's own tables are not in f_blocks (statfs(2), bsddf). */
+int image_use(int dir_fd, uint64_t limit_inodes, struct scratch_use *ret)
 {
 	struct statfs st;
 	if (fstatfs(dir_fd, &st) < 0)
 		return -errno;
-	uint64_t inodes = st.f_files - st.f_ffree;
+	/* Of one whose limit nobody knows any more those held back count as well. */
+	uint64_t most = limit_inodes ? limit_inodes : st.f_files - IMAGE_RESERVED_INODES;
 	uint64_t block = (uint64_t)st.f_bsize, margin = st.f_blocks * block / 8;
 	if (margin < FULL_BYTES_MIN)
 		margin = FULL_BYTES_MIN;
@@ -280,7 +281,7 @@ int image_use(int dir_fd, struct scratch_use *ret)
 		margin = FULL_BYTES_MAX;
 	*ret = (struct scratch_use){
 		.bytes = (st.f_blocks - st.f_bfree) * block,
-		.inodes = inodes > IMAGE_RESERVED_INODES ? inodes - IMAGE_RESERVED_INODES : 0,
+		.inodes = most > st.f_ffree ? most - st.f_ffree : 0,
 		.full = st.f_bavail * block <= margin || st.f_ffree == 0,
 	};
 	return 0;

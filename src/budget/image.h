@@ -29,9 +29,9 @@ int image_make(const struct image_request *request, int file_fd, struct err *err
  * not take for a sound file system is -EUCLEAN. The device holds the very open file that file_fd is, and with it a lock by flock(2), until
  * the last mount is gone. */
 int image_mount_file(const char *home, int file_fd, struct err *err);
-/* What it holds, as struct scratch_use. */
+/* What an image of that limit (0: not known) holds, as struct scratch_use. */
 struct scratch_use;
-int image_use(int dir_fd, struct scratch_use *ret);
+int image_use(int dir_fd, uint64_t limit_inodes, struct scratch_use *ret);
 
 /* True if the directory is in an image made for this home. */
 bool image_is_ours(const char *home, int dir_fd);

@@ -131,6 +131,8 @@ static int mechanism_start(const struct scratch_request *request, struct scratch
 			(void)snprintf(s->mechanism, sizeof(s->mechanism), "image");
 			return 0;
 		}
+		if (why.kind == ERR_CALLER)
+			return err_set(err, ERR_CALLER, why.code, "%s", why.text);
 		if (!request->may_miss)
 			return err_layer(
 				err, "disk",
@@ -325,8 +327,9 @@ int scratch_measure(struct scratch *s, struct scratch_use *ret)
 	struct scratch_use use = { 0 }, beside = { 0 };
 	int r = 0;
 	if (s->mounted) {
-		r = image_use(s->dir_fd, &use);
-		if (r >= 0 && s->beside_fd >= 0 && image_use(s->beside_fd, &beside) >= 0)
+		r = image_use(s->dir_fd, s->limit_inodes, &use);
+		if (r >= 0 && s->beside_fd >= 0 &&
+		    image_use(s->beside_fd, s->limit_inodes, &beside) >= 0)
 			use.full |= beside.full;
 	} else
 		watched_measure(s, &use);
@@ -362,7 +365,7 @@ int scratch_remove(struct scratch *s, struct fs_removed *ret, struct err *err)
 	bool is_image = s->mounted;
 	int r = 0;
 	if (s->mounted)
-		(void)image_use(s->dir_fd, &use);
+		(void)image_use(s->dir_fd, s->limit_inodes, &use);
 	/* Before the unmount: a descriptor inside would keep the filesystem and its loop device alive. */
 	cleanup_fd(&s->dir_fd);
 	if (s->mounted) {

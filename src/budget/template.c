@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -21,6 +22,11 @@
 #define FEATURES "^resize_inode,sparse_super2"
 #define EXTENDED "lazy_itable_init=1,lazy_journal_init=1,nodiscard,num_backup_sb=0,root_owner=0:0"
 
+#define FORMAT_TRIES           8
+#define HOLD_MAX               20000 /* takes debugfs about a second, once for each size */
+#define SUPERBLOCK_INODES      0x0
+#define SUPERBLOCK_FREE_INODES 0x10
+
 static const char *find_mkfs(void)
 {
 	static const char *const places[] = { "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4" };
@@ -30,7 +36,7 @@ static const char *find_mkfs(void)
 	return NULL;
 }
 
-static int mkfs(const char *program, const char *features, const char *path,
+static int mkfs(const char *program, const char *features, const char *path, uint64_t inodes,
 		const struct template_request *request, struct err *err)
 {
 	CLEANUP_STRV struct strv argv = { 0 };
@@ -46,7 +52,7 @@ static int mkfs(const char *program, const char *features, const char *path,
 		strv_addf(&argv, "size=%u", request->journal_mib);
 	}
 	strv_add(&argv, "-N");
-	strv_addf(&argv, "%" PRIu64, request->inodes);
+	strv_addf(&argv, "%" PRIu64, inodes);
 	strv_add(&argv, path);
 
 	int pipe_fds[2];
@@ -69,10 +75,20 @@ static int mkfs(const char *program, const char *features, const char *path,
 	return err_set(err, ERR_HOST, EIO, "%s failed: %s", program, said);
 }
 
-/* It says 0 whatever becomes of the command; but one that is killed may leave anything. */
-static int debugfs(const char *program, const char *command, const char *path, int null_fd)
+static const char *find_debugfs(void)
 {
-	char *const argv[] = { (char *)"debugfs", (char *)"-w", (char *)"-R",
+	static const char *const places[] = { "/usr/sbin/debugfs", "/sbin/debugfs" };
+	for (size_t i = 0; i < 2; i++)
+		if (access(places[i], X_OK) == 0)
+			return places[i];
+	return NULL;
+}
+
+/* It says 0 whatever becomes of the command; but one that is killed may leave anything. */
+static int debugfs(const char *program, const char *option, const char *command, const char *path,
+		   int null_fd)
+{
+	char *const argv[] = { (char *)"debugfs", (char *)"-w", (char *)option,
 			       (char *)command,   (char *)path, NULL };
 	return proc_run(program, argv, null_fd) == 0 ? 0 : -EIO;
 }
@@ -81,33 +97,96 @@ static int debugfs(const char *program, const char *command, const char *path, i
  * making directories costs more than the rest of a mount. */
 static int furnish(const char *path, const struct strv *dirs)
 {
-	static const char *const places[] = { "/usr/sbin/debugfs", "/sbin/debugfs" };
-	const char *program = NULL;
-	for (size_t i = 0; i < 2 && !program; i++)
-		if (access(places[i], X_OK) == 0)
-			program = places[i];
+	const char *program = find_debugfs();
 	CLEANUP_FD int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (!program || null_fd < 0)
 		return 0;
-	int r = debugfs(program, "rmdir lost+found", path, null_fd);
+	int r = debugfs(program, "-R", "rmdir lost+found", path, null_fd);
 	for (size_t i = 0; r >= 0 && dirs && i < dirs->n; i++) {
 		CLEANUP_FREE char *command = xasprintf("mkdir %s", dirs->v[i]);
 		if (strspn(dirs->v[i], "abcdefghijklmnopqrstuvwxyz0123456789_-") ==
 		    strlen(dirs->v[i])) /* its own syntax has quotes */
-			r = debugfs(program, command, path, null_fd);
+			r = debugfs(program, "-R", command, path, null_fd);
 	}
 	return r;
 }
 
 /* e2fsprogs before 1.47 does not know orphan_file, later ones may switch it on by default. */
-static int format(const char *path, const struct template_request *request, struct err *err)
+static int format(const char *path, uint64_t inodes, const struct template_request *request,
+		  struct err *err)
 {
 	const char *program = find_mkfs();
 	if (!program)
 		return err_set(err, ERR_HOST, ENOENT, "mkfs.ext4 is missing");
-	if (mkfs(program, FEATURES ",^orphan_file", path, request, NULL) >= 0)
+	if (mkfs(program, FEATURES ",^orphan_file", path, inodes, request, NULL) >= 0)
 		return 0;
-	return mkfs(program, FEATURES, path, request, err);
+	return mkfs(program, FEATURES, path, inodes, request, err);
+}
+
+/* A number of the superblock (Documentation/filesystems/ext4/super.rst). */
+static int superblock_read(int fd, off_t offset, uint64_t *ret)
+{
+	uint8_t b[4];
+	ssize_t n = pread(fd, b, sizeof b, 1024 + offset);
+	if (n != sizeof b)
+		return n < 0 ? -errno : -EIO;
+	*ret = (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 | (uint64_t)b[3] << 24;
+	return 0;
+}
+
+/* Takes n inodes away: each is made with a name, which is then removed without freeing the inode. Nobody will ever repair this file
+ * system, which would find them. */
+static int hold_inodes(const char *path, uint64_t n)
+{
+	const char *program = find_debugfs();
+	CLEANUP_STR struct str commands = { 0 };
+	CLEANUP_FD int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	CLEANUP_FD int list_fd = memfd_create("commands", MFD_CLOEXEC);
+	if (!program || null_fd < 0 || list_fd < 0)
+		return -ENOENT;
+	for (uint64_t i = 0; i < n; i++)
+		str_addf(&commands, "mknod hold p\nunlink hold\n");
+	CLEANUP_FREE char *list = xasprintf("/proc/%d/fd/%d", (int)getpid(), list_fd);
+	int r = fs_write_all(list_fd, str_text(&commands), commands.length);
+	return r < 0 ? r : debugfs(program, "-f", list, path, null_fd);
+}
+
+/* mkfs rounds the number of inodes up to whole blocks in each group. What is too many is held back. Without debugfs, or where that would take
+ * long (a disk limit of a terabyte has 8192 groups), fewer are made: there are never more than the limit allows. */
+static int format_exactly(int fd, const char *path, const struct template_request *request,
+			  struct err *err)
+{
+	uint64_t total = 0, free_before = 0, free_after = 0, ask = request->inodes;
+	for (int i = 0; i < FORMAT_TRIES; i++) {
+		int r = format(path, ask, request, err);
+		if (r < 0)
+			return r;
+		r = superblock_read(fd, SUPERBLOCK_INODES, &total);
+		if (r >= 0)
+			r = superblock_read(fd, SUPERBLOCK_FREE_INODES, &free_before);
+		if (r < 0)
+			return err_set(err, ERR_HOST, -r, "read %s: %s", path, strerror(-r));
+		if (total <= request->inodes)
+			return 0;
+		uint64_t surplus = total - request->inodes;
+		if (surplus <= HOLD_MAX && hold_inodes(path, surplus) >= 0 &&
+		    superblock_read(fd, SUPERBLOCK_FREE_INODES, &free_after) >= 0 &&
+		    free_after + surplus == free_before)
+			return 0;
+		/* At the least a group has one block of them. */
+		if (ask <= surplus)
+			return err_caller(
+				err,
+				"limit inodes: a file system of this disk limit has at least %" PRIu64
+				" files; give --inodes at least that, or a smaller --disk",
+				total);
+		ask -= surplus;
+		if (ftruncate(fd, 0) < 0 || ftruncate(fd, (off_t)request->bytes) < 0)
+			return err_errno(err, "size %s", path);
+	}
+	return err_set(err, ERR_HOST, ERANGE,
+		       "mkfs.ext4 makes no file system of at most %" PRIu64 " inodes",
+		       request->inodes);
 }
 
 /* The cache is in HOME, but what is mounted as root is looked at once more: ours, regular, of the right size. */
@@ -154,7 +233,7 @@ static int make(int cache_fd, const char *cache, const char *name,
 	FAULT_PHASE("template-named");
 	int r = ftruncate(fd, (off_t)request->bytes) < 0 ? err_errno(err, "size %s", path) : 0;
 	if (r >= 0)
-		r = format(path, request, err);
+		r = format_exactly(fd, path, request, err);
 	if (r >= 0 && furnish(path, request->dirs) < 0)
 		r = err_set(err, ERR_HOST, EIO, "debugfs was killed while it worked on %s", path);
 	if (r >= 0 && fsync(fd) < 0)
@@ -192,6 +271,8 @@ static char *template_name(const struct template_request *request)
 		str_addf(&dirs, "%s/", request->dirs->v[i]);
 	if (request->journal_mib)
 		str_addf(&dirs, "journal %u", request->journal_mib);
+	str_addf(&dirs,
+		 "exact"); /* older versions left templates with more inodes than asked for */
 	hash_tag(str_text(&dirs), tag);
 	return xasprintf("scratch-%" PRIu64 "-%" PRIu64 "-%s.img", request->bytes, request->inodes,
 			 tag);

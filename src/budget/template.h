@@ -8,7 +8,8 @@
 
 struct template_request {
 	const char *home;
-	uint64_t bytes, inodes;
+	uint64_t bytes;
+	uint64_t inodes; /* of ext4's own and of those that can be used, together: never more */
 	unsigned journal_mib;    /* 0: no journal, for what nobody needs after a crash */
 	const struct strv *dirs; /* names of directories in it, or NULL */
 };

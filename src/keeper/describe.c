@@ -61,7 +61,8 @@ static json_t *budget_json(struct keeping *k)
 	return o;
 }
 
-/* Asked for, and what the file system really has: ext4 rounds a small number of files up. */
+/* Asked for, and what the file system still has: never more, and fewer where it cannot have exactly as many (budget/template.c). The
+ * directories that cupel makes count. */
 static json_t *disk_json(const struct scratch *s)
 {
 	struct statfs st;

@@ -164,6 +164,24 @@ def test_inodes_run_out_in_the_box(root):
     assert result.cause == "disk" and "No space left" in result.stderr
 
 
+def test_the_number_of_files_is_exact(root):
+    """mkfs rounds up; nobody gets more than the limit. The directories that cupel makes count."""
+    script = """
+import errno, itertools, os
+try:
+    for i in itertools.count():
+        open(f"out/{i}", "w").close()
+except OSError as error:
+    assert error.errno == errno.ENOSPC
+print(sum(len(dirs) + len(files) for _, dirs, files in os.walk(".")))
+"""
+    for limit in (100, 301, 5000):
+        result = root.run("--disk", "64M", "--inodes", str(limit), "--", "python3", "-c", script)
+        assert result.stdout.split() == [str(limit)], result.stderr
+        made = limit - result.receipt["disk"]["kernel_inodes"]
+        assert 0 < made < 10, result.receipt["disk"]
+
+
 def test_disk_of_a_user_is_watched(user):
     result = user.run("--disk", "24M", "--", "sh", "-c", FILL + "; sleep 1000")
     assert (result.status, result.cause) == (128 + signal.SIGXFSZ, "disk")

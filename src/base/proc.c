@@ -20,6 +20,23 @@ int proc_pidfd_open(pid_t pid)
 	return fd < 0 ? -errno : fd;
 }
 
+/* Until it is reaped, its number is no other process's and no other group's. */
+void proc_kill_child(pid_t pid)
+{
+	(void)kill(-pid, SIGKILL);
+	(void)kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+int proc_pidfd_of_child(pid_t pid)
+{
+	int fd = proc_pidfd_open(pid);
+	if (fd < 0)
+		proc_kill_child(pid);
+	return fd;
+}
+
 int proc_signal(int pidfd, int signal)
 {
 	return pidfd_send_signal(pidfd, signal, NULL, 0) < 0 ? -errno : 0;

@@ -4,6 +4,11 @@
 #include <sys/types.h>
 
 int proc_pidfd_open(pid_t pid);
+/* The descriptor of a child of ours. If there can be none, negative errno: nobody could watch the child, so it is killed with its process group,
+ * and reaped. */
+int proc_pidfd_of_child(pid_t pid);
+/* Kills a child that is not reaped yet, with its process group if it has one of its own, and reaps it. */
+void proc_kill_child(pid_t pid);
 int proc_signal(int pidfd, int signal); /* negative errno */
 /* Reaps a child by pidfd, waiting for it. *ret_status (or NULL) as from waitpid. */
 int proc_wait(int pidfd, int *ret_status);

@@ -11,37 +11,12 @@
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/exec.h"
 #include "box/enter.h"
 
 static void tell(int control_fd, const struct box_msg *msg)
 {
 	(void)send(control_fd, msg, sizeof *msg, MSG_NOSIGNAL);
-}
-
-/* execvpe searches the caller's PATH, not the plan's, so the search is ours. The errno that counts is the most telling one. */
-static int exec_search(char *const argv[], char *const envp[])
-{
-	char path[4096];
-	const char *search = "";
-	int best = ENOENT;
-	if (strchr(argv[0], '/')) {
-		(void)execve(argv[0], argv, envp);
-		return errno;
-	}
-	for (size_t i = 0; envp[i]; i++)
-		if (strncmp(envp[i], "PATH=", 5) == 0)
-			search = envp[i] + 5;
-	while (*search) {
-		size_t n = strcspn(search, ":");
-		if (snprintf(path, sizeof path, "%.*s/%s", (int)n, search, argv[0]) <
-		    (int)sizeof path) {
-			(void)execve(path, argv, envp);
-			if (errno != ENOENT && errno != ENOTDIR)
-				best = errno;
-		}
-		search += n + (search[n] == ':');
-	}
-	return best;
 }
 
 _Noreturn void init_become(char *const argv[], char *const envp[], volatile int *ret_error)

@@ -43,7 +43,9 @@ static ssize_t ask_version(const char *program, char *ret, size_t room)
 			break;
 		length += (size_t)got;
 	}
-	CLEANUP_FD int pid_fd = proc_pidfd_open(pid);
+	CLEANUP_FD int pid_fd = proc_pidfd_of_child(pid);
+	if (pid_fd < 0)
+		return pid_fd;
 	struct pollfd ended = { .fd = pid_fd, .events = POLLIN };
 	if (poll(&ended, 1, EXECUTOR_WAIT_S * 1000) <= 0)
 		(void)proc_signal(pid_fd, SIGKILL);

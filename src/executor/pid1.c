@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/exec.h"
 #include "executor/pid1.h"
 
 #define FAILED 125 /* of this program itself */
@@ -52,28 +53,6 @@ void note(int status_fd, const char *what, int64_t number)
 	}
 }
 
-/* By the container's PATH. The errno that counts is the most telling one. */
-static int execute(char *const argv[])
-{
-	char path[4096];
-	const char *search = getenv("PATH");
-	int best = ENOENT;
-	if (strchr(argv[0], '/')) {
-		(void)execve(argv[0], argv, environ);
-		return errno;
-	}
-	for (size_t n; search && *search; search += n + (search[n] == ':')) {
-		n = strcspn(search, ":");
-		if (snprintf(path, sizeof path, "%.*s/%s", (int)n, search, argv[0]) >=
-		    (int)sizeof path)
-			continue;
-		(void)execve(path, argv, environ);
-		if (errno != ENOENT && errno != ENOTDIR)
-			best = errno;
-	}
-	return best;
-}
-
 /* Not of ours: a limit of the size of files would be one of the log, and of the status. */
 static int limit(const struct orders *o)
 {
@@ -101,7 +80,7 @@ static _Noreturn void analysis(const struct container *c, volatile int *ret_erro
 			(void)dup2(c->write_fds[i], i + 1);
 	int error = limit(&c->orders);
 	if (!error)
-		error = execute(c->argv);
+		error = exec_search(c->argv, environ); /* by the container's PATH */
 	*ret_error = error;
 	_exit(error == ENOENT ? 127 : 126);
 }

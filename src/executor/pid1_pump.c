@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "executor/pid1.h"
@@ -56,10 +57,18 @@ void pump_some(struct pump *p)
 	}
 }
 
+/* All processes of the container are dead. One outside may have got the other end from them: it is not waited for, and what it goes on to write is
+ * not read. */
 void pump_end(struct pump *p)
 {
-	while (p->pipe_fd >= 0)
+	int left = 0;
+	if (p->pipe_fd < 0 || ioctl(p->pipe_fd, FIONREAD, &left) < 0)
+		left = 0;
+	for (uint64_t end = p->all_bytes + (uint64_t)left, before = UINT64_MAX;
+	     p->all_bytes < end && p->all_bytes != before;) {
+		before = p->all_bytes;
 		pump_some(p);
+	}
 	if (p->error)
 		return;
 	uint64_t length = p->kept_bytes + DROPPED_SHOWN;

@@ -2,6 +2,8 @@
  * the box is dead, what was made for it is removed, and verdict.json is written last. */
 #include "keeper/keeper.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
@@ -43,12 +45,26 @@ static int claim(struct keeper_state *s, struct err *err)
 	int r = keeper_take_checkpoint(s, err);
 	if (r >= 0)
 		r = record_claim(q->config->home, q->id, &traces, &k->record, err);
+	if (r < 0)
+		return r;
+	r = record_event(&k->record, "accepted", describe_caller(q), err);
 	if (r >= 0 && q->analysis->checkpoint) /* an id that is refused never had it */
 		r = checkpoint_sign(&k->checkpoint, q->id, err);
-	if (r >= 0)
-		r = record_event(&k->record, "accepted", describe_caller(q), err);
+	if (r < 0)
+		(void)record_unclaim(&k->record);
 	stages_mark(&k->stages, STAGE_CLAIM);
 	return r;
+}
+
+/* Nothing was started. A record that could not be removed again, on a disk that fails, is one of a lost run: the next sweep finds it. */
+static void say_refused(const struct keeper_request *q, int report_fd, const struct err *err)
+{
+	struct keeper_msg msg = { .kind = KEEPER_MSG_REFUSED, .err = *err };
+	CLEANUP_FREE char *run = xasprintf("%s/runs/%s", q->config->home, q->id);
+	if (!q->again && err->code != EEXIST &&
+	    faccessat(AT_FDCWD, run, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		msg.kind = KEEPER_MSG_UNRECORDED;
+	(void)send(report_fd, &msg, sizeof msg, MSG_NOSIGNAL);
 }
 
 /* Is every one of these layers, with commas between them, one that may be missing and was not yet allowed to be? */
@@ -179,8 +195,7 @@ _Noreturn void keeper_main(const struct keeper_request *request)
 	if (r >= 0)
 		r = claim(&s, &err);
 	if (r < 0) {
-		struct keeper_msg msg = { .kind = KEEPER_MSG_REFUSED, .err = err };
-		(void)send(s.k.report_fd, &msg, sizeof msg, MSG_NOSIGNAL);
+		say_refused(request, s.k.report_fd, &err);
 		_exit(125);
 	}
 	FAULT_PHASE("keeper-claimed");

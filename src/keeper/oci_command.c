@@ -95,7 +95,10 @@ int oci_command(const struct oci_box *o, const char *const words[], struct err *
 		return err_errno(err, "start %s", o->command.v[0]);
 	if (pid == 0)
 		become(o, words, null_fd);
-	CLEANUP_FD int pid_fd = proc_pidfd_open(pid);
+	CLEANUP_FD int pid_fd = proc_pidfd_of_child(pid);
+	if (pid_fd < 0)
+		return err_set(err, ERR_HOST, -pid_fd, "watch %s: %s", o->command.v[0],
+			       strerrordesc_np(-pid_fd));
 	struct pollfd ended = { .fd = pid_fd, .events = POLLIN };
 	if (poll(&ended, 1, LAUNCH_TIMEOUT_MS) <= 0)
 		(void)proc_signal(pid_fd, SIGKILL);

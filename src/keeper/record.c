@@ -130,6 +130,34 @@ static int gate_pass(struct record *r, const char *home, int *ret_fd, struct err
 	return 0;
 }
 
+/* Of a directory that was just made. */
+static int begin_record(struct record *r, const char *home, const struct record_traces *traces,
+			struct err *err)
+{
+	CLEANUP_FREE char *run = xasprintf("runs/%s", r->id);
+	CLEANUP_FREE char *text = xasprintf("%s\n%s\n", traces->work_dir, traces->cgroup_parent);
+	int e = fs_write_all(r->active_fd, text, strlen(text));
+	r->dir_fd = fs_open_beneath(r->home_fd, run, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
+	if (e < 0 || r->dir_fd < 0)
+		return err_set(err, ERR_HOST, e < 0 ? -e : -r->dir_fd,
+			       "write the record of '%s' in %s: %s", r->id, home,
+			       strerrordesc_np(e < 0 ? -e : -r->dir_fd));
+	FAULT_PHASE("claim-noted");
+	return open_events(r, O_CREAT | O_EXCL, err);
+}
+
+/* The lock is ours: nobody else begins or sweeps a run of this id. The entry goes last, as it does of a run. */
+int record_unclaim(struct record *r)
+{
+	CLEANUP_FREE char *run = xasprintf("runs/%s", r->id);
+	CLEANUP_FREE char *active = xasprintf("active/%s", r->id);
+	if (r->dir_fd >= 0 && unlinkat(r->dir_fd, "events.jsonl", 0) < 0 && errno != ENOENT)
+		return -errno;
+	if (unlinkat(r->home_fd, run, AT_REMOVEDIR) < 0)
+		return -errno;
+	return unlinkat(r->home_fd, active, 0) < 0 ? -errno : 0;
+}
+
 static int claim(struct record *r, const char *home, const struct record_traces *traces,
 		 struct err *err)
 {
@@ -158,15 +186,10 @@ static int claim(struct record *r, const char *home, const struct record_traces 
 			r->id, home, run);
 	}
 	FAULT_PHASE("claim-directory");
-	CLEANUP_FREE char *text = xasprintf("%s\n%s\n", traces->work_dir, traces->cgroup_parent);
-	e = fs_write_all(r->active_fd, text, strlen(text));
-	r->dir_fd = fs_open_beneath(r->home_fd, run, O_DIRECTORY | O_RDONLY | O_CLOEXEC, 0);
-	if (e < 0 || r->dir_fd < 0)
-		return err_set(err, ERR_HOST, e < 0 ? -e : -r->dir_fd,
-			       "write the record of '%s' in %s: %s", r->id, home,
-			       strerrordesc_np(e < 0 ? -e : -r->dir_fd));
-	FAULT_PHASE("claim-noted");
-	return open_events(r, O_CREAT | O_EXCL, err);
+	e = begin_record(r, home, traces, err);
+	if (e < 0)
+		(void)record_unclaim(r);
+	return e;
 }
 
 int record_sync_claim(struct record *r, struct err *err)

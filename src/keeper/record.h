@@ -56,6 +56,8 @@ int record_home(const char *home, struct err *err);
 /* Takes the id: -EEXIST (caller) if it is in use or was used before. From here on gc would find the run. */
 int record_claim(const char *home, const char *id, const struct record_traces *traces,
 		 struct record *ret, struct err *err);
+/* Gives the id back: nothing was recorded under it but what record_claim made and events. Negative errno: it may be in use for good. */
+int record_unclaim(struct record *r);
 /* gc: takes over the directory of a dead run; -EAGAIN if its keeper lives, -ENOENT if there never was a run directory
  * (an entry that was left without one is then gone). If somebody removed the directory, dir_fd is -1 and the entry all there is. */
 int record_adopt(const char *home, const char *id, struct record *ret, struct err *err);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -327,7 +328,17 @@ static void dispatch(struct keeping *k, const struct pollfd fds[FD_COUNT])
 		on_report(k);
 }
 
-/* What the box wrote and said before it died is still in the pipes. Nobody can write any more, so each read comes to an end. */
+/* What is in the pipe now, and nothing that comes later. */
+static void drain_stream(struct keeping *k, struct stream *s)
+{
+	int left = 0;
+	if (s->pipe_fd < 0 || ioctl(s->pipe_fd, FIONREAD, &left) < 0)
+		return;
+	for (int n = left / STREAM_PUMP_MAX + 1; n > 0 && s->pipe_fd >= 0; n--)
+		on_stream(k, s);
+}
+
+/* What the box wrote and said before it died is still in the pipes. A process outside may have got the other end from the box, and write for ever. */
 static void drain(struct keeping *k)
 {
 	while (k->box.control_fd >= 0) {
@@ -337,12 +348,7 @@ static void drain(struct keeping *k)
 		on_control(k);
 	}
 	for (int i = 0; i < 2; i++)
-		while (k->streams[i].pipe_fd >= 0) {
-			struct pollfd fd = { .fd = k->streams[i].pipe_fd, .events = POLLIN };
-			if (poll(&fd, 1, 0) <= 0)
-				break;
-			on_stream(k, &k->streams[i]);
-		}
+		drain_stream(k, &k->streams[i]);
 }
 
 void watch(struct keeping *k)

@@ -167,9 +167,9 @@ static int start(struct running *r, struct strv *argv, struct err *err)
 		become_tool(r, self, write_fd, words, env);
 	if (r->pid < 0)
 		return err_errno(err, "start %s", words[0]);
-	int fd = proc_pidfd_open(r->pid);
+	int fd = proc_pidfd_of_child(r->pid);
 	if (fd < 0)
-		return err_set(err, ERR_HOST, -fd, "watch %s", words[0]);
+		return err_set(err, ERR_HOST, -fd, "watch %s: %s", words[0], strerrordesc_np(-fd));
 	r->pid_fd = fd;
 	return 0;
 }
@@ -238,11 +238,11 @@ static void watch(struct running *r)
 		if (fds[0].revents)
 			break; /* whatever it left behind may still hold the pipe: what it said itself is in there */
 	}
+	/* It is dead; what is left of it must not go on building, nor writing: the next loop would not end. */
+	(void)kill(-r->pid, SIGKILL);
 	while (read_output(r))
 		;
 	end_line(r);
-	/* It is dead; what is left of it must not go on building. */
-	(void)kill(-r->pid, SIGKILL);
 }
 
 static int conclude(struct running *r, int status, struct err *err)

@@ -28,7 +28,8 @@ static int program_item(struct probe *p, const struct runtime *r, const char *pr
 	for (const char *at = r->path ? r->path : ""; !found && *at;) {
 		size_t length = strcspn(at, ":");
 		CLEANUP_FREE char *path = xasprintf("%.*s/%s", (int)length, at, program);
-		int code = probe_program(p, path, tuple, err);
+		/* Of the working directory, where an empty or relative element leads, nothing is the runtime's. */
+		int code = at[0] == '/' ? probe_program(p, path, tuple, err) : 0;
 		if (code < 0)
 			return code;
 		if (tuple[0])

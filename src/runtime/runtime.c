@@ -69,7 +69,8 @@ bool runtime_has(const struct runtime *r, const char *program)
 	for (const char *at = r->path; *at;) {
 		size_t n = strcspn(at, ":");
 		CLEANUP_FREE char *path = xasprintf("%.*s/%s", (int)n, at, program);
-		if (has_file(r, path))
+		/* An empty or relative element is in the working directory, not in the runtime. */
+		if (at[0] == '/' && has_file(r, path))
 			return true;
 		at += n + (at[n] == ':');
 	}

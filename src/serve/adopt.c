@@ -207,15 +207,15 @@ void adopt_ended(struct service *s, struct submission *sub, const char *cause)
 static int on_again(sd_event_source *source, uint64_t usec, void *data)
 {
 	struct submission *sub = data;
-	sd_event_source_freep(&sub->later);
+	sd_event_source_freep(&sub->recheck);
 	adopt_silent(sub->service, sub);
 	return 0;
 }
 
 static void look_later(struct submission *sub)
 {
-	sd_event_source_freep(&sub->later);
-	(void)sd_event_add_time_relative(sub->service->event, &sub->later, CLOCK_MONOTONIC,
+	sd_event_source_freep(&sub->recheck);
+	(void)sd_event_add_time_relative(sub->service->event, &sub->recheck, CLOCK_MONOTONIC,
 					 AGAIN_USEC, 0, on_again, sub);
 }
 

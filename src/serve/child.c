@@ -56,11 +56,8 @@ static void child_free(struct child *c)
 {
 	sd_event_source_freep(&c->ended);
 	sd_event_source_freep(&c->late);
-	if (c->pidfd >= 0 && !c->goes_on) {
-		(void)kill(-c->pid, SIGKILL);
-		(void)proc_signal(c->pidfd, SIGKILL);
-		(void)proc_wait(c->pidfd, NULL);
-	}
+	if (c->pidfd >= 0 && !c->goes_on)
+		proc_kill_child(c->pid);
 	cleanup_fd(&c->pidfd);
 	heard_release(&c->out);
 	heard_release(&c->err);
@@ -255,12 +252,17 @@ static int start(struct child *c)
 			  &(struct ends){ null, c->goes_on ? null : out, c->goes_on ? null : err },
 			  &c->pid);
 	if (r >= 0)
-		r = c->pidfd = proc_pidfd_open(c->pid);
+		r = c->pidfd = proc_pidfd_of_child(c->pid);
 	if (r >= 0)
 		r = sd_event_add_io(c->all->event, &c->ended, c->pidfd, EPOLLIN, on_ended, c);
 	if (r >= 0 && !c->goes_on)
 		r = sd_event_add_time_relative(c->all->event, &c->late, CLOCK_MONOTONIC, LATE_USEC,
 					       0, on_late, c);
+	/* Nobody would hear of its end. */
+	if (r < 0 && c->pidfd >= 0) {
+		proc_kill_child(c->pid);
+		cleanup_fd(&c->pidfd);
+	}
 	return r;
 }
 

@@ -160,9 +160,7 @@ int follow_start(struct service *s, struct submission *sub, struct err *err)
 
 static int on_nudge(sd_event_source *source, uint64_t usec, void *data)
 {
-	struct submission *sub = data;
-	sd_event_source_freep(&sub->later);
-	follow_cancel(sub);
+	follow_cancel(data);
 	return 0;
 }
 
@@ -174,8 +172,7 @@ static void signal_holder(struct submission *sub)
 	CLEANUP_FD int pid_fd = pid > 0 ? proc_pidfd_open(pid) : -1;
 	if (pid_fd >= 0 && adopt_holder(s, sub) == pid && proc_signal(pid_fd, SIGTERM) >= 0)
 		return;
-	sd_event_source_freep(&sub->later);
-	if (sd_event_add_time_relative(s->event, &sub->later, CLOCK_MONOTONIC, NUDGE_USEC, 0,
+	if (sd_event_add_time_relative(s->event, &sub->nudge, CLOCK_MONOTONIC, NUDGE_USEC, 0,
 				       on_nudge, sub) < 0)
 		log_warning("run=%s can't be asked to end", sub->run);
 }
@@ -184,6 +181,7 @@ void follow_cancel(struct submission *sub)
 {
 	const struct keeper_cmd cmd = { .cancel_signal = SIGTERM };
 	sub->is_cancelled = true;
+	sd_event_source_freep(&sub->nudge);
 	if (sub->pid_fd >= 0)
 		(void)proc_signal(sub->pid_fd, SIGTERM);
 	else if (sub->kind == SUBMISSION_RUN_KIND && sub->report_fd >= 0)

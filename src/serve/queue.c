@@ -13,7 +13,8 @@ void submission_free(struct submission *s)
 		return;
 	sd_event_source_freep(&s->report);
 	sd_event_source_freep(&s->gone);
-	sd_event_source_freep(&s->later);
+	sd_event_source_freep(&s->recheck);
+	sd_event_source_freep(&s->nudge);
 	cleanup_fd(&s->report_fd);
 	cleanup_fd(&s->pid_fd);
 	free(s->analysis);

@@ -60,7 +60,9 @@ struct submission {
 	sd_event_source *report;
 	int pid_fd; /* owned; of an adopted one */
 	sd_event_source *gone;
-	sd_event_source *later; /* to be looked at again */
+	/* Two timers that may run side by side: a cancel must not end the wait for the next look. */
+	sd_event_source *recheck; /* look again at what there is of it */
+	sd_event_source *nudge;   /* ask again whoever has it to end */
 	uint64_t memory_limit_bytes, memory_bytes, cpu_usec;
 	uint8_t spark[SPARK_MAX]; /* memory of its limit, in 255ths */
 	size_t n_spark;

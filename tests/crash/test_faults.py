@@ -101,6 +101,23 @@ def test_a_log_that_is_not_whole_is_said_to_be_so(faulty, kind):
     assert "log could not be written to the end: Input/output error" in verdict["completion_notes"]
 
 
+@pytest.mark.parametrize("fault", ["write@/events.jsonl:1:ENOSPC", "create@/events.jsonl:1:EIO"])
+def test_an_id_that_is_refused_is_not_recorded(faulty, fault):
+    """`cupel run` says that nothing was recorded: then nothing is, and the id is free."""
+    result = faulty.run(f"fail:{fault}")
+    assert result.status == 125 and "events.jsonl" in result.stderr, result.stderr
+    assert not result.run_dir.exists() and not (faulty.caller.home / "active" / result.run_dir.name).exists()
+    assert faulty.check(result.run_dir.name, result.status, result.stderr) is None
+
+
+def test_an_id_that_could_not_be_given_back_is_one_of_a_lost_run(faulty_root):
+    operations = faulty_root.trace().operations
+    k = next(k for k, (kind, path) in enumerate(operations, 1) if kind == "write" and path.endswith("/events.jsonl"))
+    result = faulty_root.run(f"fail:any:{k}+:EROFS")
+    assert result.status == 125 and result.run_dir.exists()
+    assert faulty_root.check(result.run_dir.name, result.status, result.stderr)["cause"] == "lost"
+
+
 def test_a_sample_that_was_cut_in_the_middle_is_none(faulty):
     """Who reads usage.jsonl line by line need not know of crashes."""
     fault = {"CUPEL_FAULT": "fail:write@/usage.jsonl:2:KILL"}

@@ -351,6 +351,38 @@ def test_a_keeper_that_was_killed_is_recorded(made):
     assert read(made.caller.home / f"runs/{run}.2/verdict.json")["cause"] == "lost"
 
 
+@pytest.fixture
+def unsaid(made):
+    """A service that found a run whose lock is held and whose record does not say whose it is: it looks again each second. Yields the door, the
+    run, its keeper's pid, and what puts the record back."""
+    door = made.ready()
+    run = door.accepted(sleeper(60))
+    events, aside = (made.caller.home / "runs" / run / name for name in ("events.jsonl", "aside"))
+    assert lib.wait_until(lambda: events.exists() and '"started"' in events.read_text())
+    keeper = json.loads(events.read_text().splitlines()[0])["data"]["keeper_pid"]
+    door.kill()
+    events.rename(aside)
+    yield made.ready(), run, keeper, lambda: aside.rename(events)
+
+
+def test_a_run_that_is_looked_at_again_can_be_cancelled(unsaid):
+    door, run, _, put_back = unsaid
+    door.question("cancel", "asked", id=run, scopes=ADMIN)
+    put_back()
+    assert door.ended(run) == "cancelled"
+
+
+def test_a_dead_run_that_is_looked_at_again_is_recorded_after_a_cancel(unsaid, made):
+    """The keeper is stopped, so that it hears no cancel, and dies after the service has tried to tell it."""
+    door, run, keeper, put_back = unsaid
+    os.kill(keeper, signal.SIGSTOP)
+    door.question("cancel", "asked", id=run, scopes=ADMIN)
+    os.kill(keeper, signal.SIGKILL)
+    put_back()
+    assert door.ended(run) == "lost"
+    assert read(made.caller.home / f"runs/{run}/verdict.json")["cause"] == "lost"
+
+
 def test_whatever_waits_says_why(made, fresh):
     fresh.configure("aggregate: {memory: 1G, pids: 1000}\nservice: {max_running: 2, max_running_per_submitter: 1}\n")
     door = made.ready()

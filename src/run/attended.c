@@ -31,6 +31,8 @@ static int resolve_here(const struct config *config, const struct analysis *a, s
 	if (!s || chosen_refused(&r->chosen))
 		return 0;
 	int e = oci_suffices(s, &r->plan, &r->oci, err);
+	if (e >= 0 && r->oci.kind == OCI_RUNSC)
+		e = shown_to_all(&r->plan, a->executor, err);
 	if (e < 0)
 		return e;
 	r->has_oci = true;

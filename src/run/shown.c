@@ -161,19 +161,26 @@ int shown_check(const struct config *c, const struct analysis *a, struct plan *p
 	return r;
 }
 
-int shown_elsewhere(const struct plan *p, const char *executor, struct err *err)
+int shown_to_all(const struct plan *p, const char *executor, struct err *err)
 {
-	for (size_t i = 0; i < p->n_steps; i++) {
-		const struct step *s = &p->steps[i];
-		struct search found = { 0 };
-		if (s->kind != STEP_BIND || !s->is_searched)
-			continue;
-		if (s->ids == IDS_RUN)
+	for (size_t i = 0; i < p->n_steps; i++)
+		if (p->steps[i].ids == IDS_RUN)
 			return err_set(
 				err, ERR_CALLER, EACCES,
 				"%s: not all users may read it, and the executor %s can't show it to one run alone. Give a copy, or "
 				"run it on this host: --executor local",
-				s->source, executor);
+				p->steps[i].source, executor);
+	return 0;
+}
+
+int shown_elsewhere(const struct plan *p, const char *executor, struct err *err)
+{
+	int r = shown_to_all(p, executor, err);
+	for (size_t i = 0; r >= 0 && i < p->n_steps; i++) {
+		const struct step *s = &p->steps[i];
+		struct search found = { 0 };
+		if (s->kind != STEP_BIND || !s->is_searched)
+			continue;
 		CLEANUP_FD int fd =
 			open(s->source, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 		if (fd >= 0 && search_special(fd, &found) > 0)
@@ -183,5 +190,5 @@ int shown_elsewhere(const struct plan *p, const char *executor, struct err *err)
 				"sockets and FIFOs, or a copy of the files",
 				s->source, found.found, found.is_fifo ? "FIFO" : "socket");
 	}
-	return 0;
+	return r;
 }

@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 
 import pytest
@@ -352,6 +353,37 @@ GUEST = {
     "create=out/x": "ok",
     "create=/tmp/x": "ok",
 }
+
+
+def test_inputs_are_data(caller, name):
+    """No connection to a socket among them; what root alone may read is shown to this run; nothing of the kernel."""
+    place = caller.base / "served"
+    (place / "closed").mkdir(parents=True)
+    (place / "closed/file").write_text("private", encoding="utf-8")
+    (place / "closed/file").chmod(0o600)
+    (place / "closed").chmod(0o700)
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(place / "s"))
+            server.listen(8)
+            (place / "s").chmod(0o777)
+            assert caller.outside(f"unix={place}/s") == {f"unix={place}/s": "ok"}
+            acts = {"unix=data/served/s": "EACCES", "read=data/served/closed/file": "EACCES"}
+            shown = ["--data", f"{caller.probe}:probe", "--data", place]
+            private = ["--data", place / "closed"]
+            if name == "runsc":  # refuses the connection itself, and reads files by a process of its own
+                acts["unix=data/served/s"] = "EPERM"
+                result = run(caller, name, *private, "--", "true")
+                assert result.status == 2 and "can't show it to one run alone" in result.stderr
+            else:
+                acts["read=data/closed/file"] = "ok"
+                shown += private
+            result = run(caller, name, *shown, "--", "data/probe", *acts)
+            assert lib.answers(result.stdout) == acts, result.stderr
+            result = run(caller, name, "--data", "/proc:p", "--", "true")
+            assert result.status == 2 and "of the kernel" in result.stderr
+    finally:
+        shutil.rmtree(place)
 
 
 def test_what_gvisor_holds(caller):

@@ -3,7 +3,9 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 
@@ -81,6 +83,31 @@ def test_check_of_one_that_is_not_usable(root):
     status, out, err = executor(root, "check", "nosuch")
     assert status == 2 and "known: local, node" in err
     assert executor(root, "check")[0] == 2
+
+
+def test_inputs_are_data_elsewhere_too(node):
+    """Another program makes the mounts: no directory with a socket, and nothing that only its caller may read as root."""
+    caller = node.caller
+    place = caller.base / "served"
+    (place / "sub").mkdir(parents=True)
+    (place / "file").write_text("text", encoding="utf-8")
+    for path in (place, place / "sub", place / "file"):
+        caller.own(path)
+    try:
+        result = caller.run("-x", "node", "--data", place, "--", "cat", "data/served/file")
+        assert (result.cause, result.stdout) == ("ok", "text"), result.stderr
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(place / "sub/s"))
+            result = caller.run("-x", "node", "--data", place, "--", "true")
+            assert result.status == 2 and f"{place}/sub/s is a socket" in result.stderr
+        (place / "file").chmod(0o600)
+        result = caller.run("-x", "node", "--data", place / "file", "--", "cat", "data/file")
+        if caller.who == "root":
+            assert result.status == 2 and "the executor node can't show it to one run alone" in result.stderr
+        else:
+            assert (result.cause, result.stdout) == ("ok", "text"), result.stderr
+    finally:
+        shutil.rmtree(place)
 
 
 def test_one_that_does_not_give_all(root):

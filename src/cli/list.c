@@ -291,7 +291,10 @@ static int begin_listing(const struct config *c, const struct remote *remote, st
 static int print_pipelines(const struct config *c, const struct list_args *args, struct err *err)
 {
 	const struct runs_query *q = &args->query;
-	const struct pipelines_query wanted = { q->after, q->limit, q->is_reverse };
+	const struct pipelines_query wanted = { .viewer = &viewer_all,
+						.after = q->after,
+						.limit = q->limit,
+						.is_reverse = q->is_reverse };
 	CLEANUP_JSON json_t *list = NULL;
 	if (q->states.n || q->causes.n || q->runtimes.n || q->quests.n || q->since_ns ||
 	    q->source == RUNS_DIRECTORIES)

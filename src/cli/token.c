@@ -42,9 +42,11 @@ static int set_expires(void *target, const struct option_row *row, const char *v
 }
 
 static const struct option_row create_rows[] = {
-	{ 0, "scope", "SCOPES", "what it may do: read, submit, admin (default: read)", set_scopes,
-	  0 },
-	{ 0, "user", "USER", "whose rights on files count (default: nobody)", set_user, 0 },
+	{ 0, "scope", "SCOPES", "what it may do: read, read-all, submit, admin (default: read)",
+	  set_scopes, 0 },
+	{ 0, "user", "USER",
+	  "the user that it acts and owns runs as (default: itself, with the rights of nobody)",
+	  set_user, 0 },
 	{ 0, "expires", "TIME", "how long it is good for: 90d (default: for ever)", set_expires,
 	  0 },
 	{ 0, "json", NULL, "print JSON", set_json, 0 },

@@ -24,9 +24,11 @@ void flow_lay_over(struct flow *f, const struct analysis *said)
 	}
 }
 
-/* What it was for stays: the submission of now, and what that was given. */
-static int take_submitter(const json_t *asked, struct config *config)
+/* Whom it was for stays, in name and rights: the steps belong to the submitter of the pipeline, whoever resumes it. The submission is that of
+ * now, and so is what it was given. */
+static int take_submitter(const char *id, const json_t *asked, struct config *config)
 {
+	char name[VIEWER_NAME_MAX + 1] = "";
 	const char *submitter = json_string_value(json_object_get(asked, "submitter"));
 	struct config_caller caller = { 0 };
 	if (!submitter)
@@ -37,6 +39,8 @@ static int take_submitter(const json_t *asked, struct config *config)
 	config->caller.is_set = true;
 	config->caller.uid = caller.uid;
 	config->caller.gid = caller.gid;
+	if (flow_record_submitter(config, id, name) >= 0)
+		(void)snprintf(config->submitter, sizeof config->submitter, "%s", name);
 	return 0;
 }
 
@@ -52,7 +56,7 @@ int flow_read_again(struct config *config, const char *id, struct flow *ret, str
 	const char *sha256 = json_string_value(json_object_get(asked, "file_sha256"));
 	const json_t *said = json_object_get(asked, "said");
 	CLEANUP_FREE char *parameters = json_object_size(said) ? parameters_text(said) : NULL;
-	if (!file || !sha256 || take_submitter(asked, config) < 0)
+	if (!file || !sha256 || take_submitter(id, asked, config) < 0)
 		return err_set(err, ERR_HOST, EINVAL, "the record of the pipeline '%s' is damaged",
 			       id);
 	if (json_object_get(asked, "options"))

@@ -13,6 +13,7 @@
 #include "collect/outputs.h"
 #include "flow/finished_parts.h"
 #include "flow/key.h"
+#include "spec/viewer.h"
 
 #define RECORD_MAX ((size_t)64 << 20)
 
@@ -144,6 +145,22 @@ static int outputs_json(int run_fd, const char *run_id, json_t **ret, struct err
 	return 0;
 }
 
+/* Where results of private runs are: by submitter, so that nobody else's run takes the place of an entry. */
+static void own_place(const char *submitter, const char *key, char ret[HASH_HEX])
+{
+	CLEANUP_FREE char *text =
+		xasprintf("cupel result of a submitter 1\n%s\n%s", submitter, key);
+	hash_bytes(text, strlen(text), ret);
+}
+
+static void place_of(const struct config *c, const char *key, char ret[HASH_HEX])
+{
+	if (c->submitter[0] && c->service.visibility == VISIBILITY_OWN)
+		own_place(c->submitter, key, ret);
+	else
+		(void)snprintf(ret, HASH_HEX, "%s", key);
+}
+
 int finished_put(const struct config *c, const char *key, const char *run_id, struct err *err)
 {
 	CLEANUP_JSON json_t *outputs = NULL;
@@ -164,10 +181,12 @@ int finished_put(const struct config *c, const char *key, const char *run_id, st
 		r = outputs_json(run_fd, run_id, &outputs, err);
 	if (r < 0)
 		return r;
+	char place[HASH_HEX];
+	place_of(c, key, place);
 	CLEANUP_JSON json_t *entry =
-		json_pack("{s:s,s:s,s:s,s:O}", "key", key, "run", run_id, "time",
+		json_pack("{s:s,s:s,s:s,s:O}", "key", place, "run", run_id, "time",
 			  clock_write(clock_real_ns(), time, sizeof time), "outputs", outputs);
-	return keyed_write(home_fd, key, entry, err);
+	return keyed_write(home_fd, place, entry, err);
 }
 
 void finished_reader_open(const struct config *c, struct finished_reader *ret)
@@ -244,24 +263,29 @@ static bool is_sound(struct finished_reader *r, const json_t *entry, struct fini
 	return finished_has_outputs(r, ret, why);
 }
 
-int finished_find(struct finished_reader *r, const char *key, struct finished *ret, char *ret_why,
-		  size_t room, struct err *err)
+/* An entry that all submitters share may be of a run that whom we act for must not see. */
+static bool is_visible(const struct finished_reader *r, const json_t *entry)
+{
+	struct viewer v;
+	CLEANUP_FREE char *submitter = NULL;
+	viewer_of(r->config, &v);
+	return v.sees_all ||
+	       (viewer_submitter_of_run(r->config, json_string_value(json_object_get(entry, "run")),
+					&submitter) >= 0 &&
+		viewer_sees(&v, submitter));
+}
+
+static int find_at(struct finished_reader *r, const char *place, struct finished *ret,
+		   char *ret_why, size_t room, struct err *err)
 {
 	CLEANUP_JSON json_t *entry = NULL;
 	CLEANUP_FINISHED struct finished f = { 0 };
 	CLEANUP_STR struct str why = { 0 };
-	ret_why[0] = 0;
-	if (r->home_fd < 0)
-		r->home_fd = open(r->config->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (r->keys_fd < 0 && r->home_fd >= 0) /* the first put makes it */
-		r->keys_fd = fs_open_beneath(r->home_fd, "keys", O_RDONLY | O_DIRECTORY, 0);
-	if (r->keys_fd < 0)
-		return 0;
-	int e = keyed_read(r->keys_fd, key, &entry);
-	if (e == -ENOENT)
+	int e = keyed_read(r->keys_fd, place, &entry);
+	if (e == -ENOENT || (e >= 0 && !is_visible(r, entry)))
 		return 0;
 	if (e < 0 && e != -EBADMSG)
-		return err_set(err, ERR_HOST, -e, "read the entry of key %.12s: %s", key,
+		return err_set(err, ERR_HOST, -e, "read the entry of key %.12s: %s", place,
 			       strerrordesc_np(-e));
 	if (e == -EBADMSG)
 		str_add(&why, "its entry is damaged");
@@ -270,8 +294,29 @@ int finished_find(struct finished_reader *r, const char *key, struct finished *r
 		f = (struct finished){ 0 };
 		return 1;
 	}
-	keyed_drop(r->keys_fd, key);
+	keyed_drop(r->keys_fd, place);
 	(void)snprintf(ret_why, room, "%s", str_text(&why));
 	str_clean(ret_why);
 	return 0;
+}
+
+int finished_find(struct finished_reader *r, const char *key, struct finished *ret, char *ret_why,
+		  size_t room, struct err *err)
+{
+	const char *submitter = r->config->submitter;
+	char own[HASH_HEX];
+	int e = 0;
+	ret_why[0] = 0;
+	if (r->home_fd < 0)
+		r->home_fd = open(r->config->home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r->keys_fd < 0 && r->home_fd >= 0) /* the first put makes it */
+		r->keys_fd = fs_open_beneath(r->home_fd, "keys", O_RDONLY | O_DIRECTORY, 0);
+	if (r->keys_fd < 0)
+		return 0;
+	/* Both places: the setting may have changed since, and version 0.1 had one place for all. */
+	if (submitter[0]) {
+		own_place(submitter, key, own);
+		e = find_at(r, own, ret, ret_why, room, err);
+	}
+	return e ? e : find_at(r, key, ret, ret_why, room, err);
 }

@@ -1,4 +1,5 @@
-/* What is finished: the result of an analysis by its key, from the record of the run that made it (collect/keyed.h has the files). */
+/* What is finished: the result of an analysis by its key, from the record of the run that made it (collect/keyed.h has the files). A result is
+ * reused only by those who may see that run (spec/viewer.h): config.submitter says for whom this process acts. */
 #pragma once
 
 #include "base/err.h"

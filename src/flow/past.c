@@ -89,8 +89,9 @@ static bool read_older(struct flow_past *p)
 	const char *previous = NULL;
 	if (flow_record_read(p->config, p->next, "pipeline.json", &asked, &unused) >= 0)
 		previous = json_string_value(json_object_get(asked, "previous"));
+	bool is_id = previous && id_check(previous, &unused) >= 0;
 	(void)snprintf(p->next, sizeof p->next, "%s",
-		       previous && id_check(previous, &unused) >= 0 ? previous : "");
+		       is_id && flow_record_is_visible(p->config, previous) ? previous : "");
 	p->read++;
 	return true;
 }
@@ -218,6 +219,7 @@ void flow_past_recover(const struct config *c, const char *id, bool is_ours,
 			return;
 		const char *previous = json_string_value(json_object_get(asked, "previous"));
 		bool is_id = previous && id_check(previous, &unused) >= 0;
-		(void)snprintf(at, sizeof at, "%s", is_id ? previous : "");
+		(void)snprintf(at, sizeof at, "%s",
+			       is_id && flow_record_is_visible(c, previous) ? previous : "");
 	}
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -62,20 +63,93 @@ static int open_record(const struct config *c, const char *id, struct err *err)
 	return fd;
 }
 
-static void file_key(const struct flow *f, char ret[sizeof FILES + HASH_HEX])
+struct submitter_search {
+	const struct config *config;
+	char *name; /* owned or NULL */
+};
+
+/* The first run of a step that is recorded: it has the submitter of its pipeline. */
+static bool take_submitter(void *data, json_t *line)
+{
+	struct submitter_search *found = data;
+	const char *run = json_string_value(json_object_get(line, "run"));
+	bool is_started = str_eq(json_string_value(json_object_get(line, "event")), "started");
+	return !is_started || !run || id_check(run, NULL) < 0 ||
+	       viewer_submitter_of_run(found->config, run, &found->name) < 0;
+}
+
+/* Version 0.1 did not record the name. */
+static void find_submitter(const struct config *c, const char *id, const char *ids,
+			   char ret[VIEWER_NAME_MAX + 1])
+{
+	struct submitter_search found = { .config = c };
+	struct config_caller caller = { 0 };
+	char buffer[4096];
+	struct passwd entry = { 0 }, *user = NULL;
+	struct err unused = { 0 };
+	(void)flow_record_lines(c, id, take_submitter, &found, &unused);
+	CLEANUP_FREE char *name = found.name;
+	if (!name && config_caller_parse(ids, &caller) >= 0)
+		(void)getpwuid_r(caller.uid, &entry, buffer, sizeof buffer, &user);
+	(void)snprintf(ret, VIEWER_NAME_MAX + 1, "%s",
+		       name   ? name
+		       : user ? user->pw_name
+			      : "uid:unknown");
+}
+
+int flow_record_submitter(const struct config *c, const char *id, char ret[VIEWER_NAME_MAX + 1])
+{
+	CLEANUP_JSON json_t *begun = NULL;
+	struct err unused = { 0 };
+	int r = flow_record_read(c, id, FLOW_BEGUN, &begun, &unused);
+	if (r == -ENOENT) /* an earlier cupel had it in there only */
+		r = flow_record_read(c, id, PIPELINE, &begun, &unused);
+	if (r < 0)
+		return r;
+	const char *name = json_string_value(json_object_get(begun, "submitter_name"));
+	const char *ids = json_string_value(json_object_get(begun, "submitter"));
+	(void)snprintf(ret, VIEWER_NAME_MAX + 1, "%s", name ? name : "");
+	if (!name && ids)
+		find_submitter(c, id, ids, ret);
+	return 0;
+}
+
+bool flow_record_is_visible(const struct config *c, const char *id)
+{
+	struct viewer v;
+	char submitter[VIEWER_NAME_MAX + 1];
+	viewer_of(c, &v);
+	return v.sees_all ||
+	       (flow_record_submitter(c, id, submitter) >= 0 && viewer_sees(&v, submitter));
+}
+
+/* Each submitter has an index entry of their own for a file that several of them run. */
+static void file_key(const struct flow *f, const char *submitter, char ret[sizeof FILES + HASH_HEX])
 {
 	char hex[HASH_HEX];
-	hash_bytes(f->real, strlen(f->real), hex);
+	CLEANUP_FREE char *of = submitter[0] ? xasprintf("%s\n%s", f->real, submitter)
+					     : xstrdup(f->real);
+	hash_bytes(of, strlen(of), hex);
 	(void)snprintf(ret, sizeof FILES + HASH_HEX, FILES "/%s", hex);
 }
 
-static void read_last(int all_fd, const struct flow *f, char ret[ID_MAX + 1])
+static bool read_index(int all_fd, const struct flow *f, const char *submitter,
+		       char ret[ID_MAX + 1])
 {
 	char name[sizeof FILES + HASH_HEX];
 	struct err unused = { 0 };
-	file_key(f, name);
+	file_key(f, submitter, name);
 	ssize_t n = fs_read_small(all_fd, name, ret, ID_MAX + 1);
-	if (n < 0 || id_check(ret, &unused) < 0)
+	return n >= 0 && id_check(ret, &unused) >= 0;
+}
+
+/* Version 0.1 had one entry for all submitters. */
+static void read_last(const struct config *c, int all_fd, const struct flow *f,
+		      char ret[ID_MAX + 1])
+{
+	bool is_found = read_index(all_fd, f, c->submitter, ret) ||
+			(c->submitter[0] && read_index(all_fd, f, "", ret));
+	if (!is_found || !flow_record_is_visible(c, ret))
 		ret[0] = '\0';
 }
 
@@ -85,7 +159,7 @@ void flow_record_last(const struct config *c, const struct flow *f, char ret[ID_
 	CLEANUP_FD int all_fd = open_pipelines(c, &unused);
 	ret[0] = '\0';
 	if (all_fd >= 0)
-		read_last(all_fd, f, ret);
+		read_last(c, all_fd, f, ret);
 }
 
 static json_t *steps_json(const struct flow *f)
@@ -120,9 +194,10 @@ static json_t *submitter_json(const struct config_caller *caller)
 static int write_begun(const struct config *c, const struct flow_record *r, struct err *err)
 {
 	const char *submission = c->caller.submission;
-	CLEANUP_JSON json_t *begun = json_pack("{s:o,s:s?}", "submitter",
-					       submitter_json(&c->caller), "submission",
-					       submission[0] ? submission : NULL);
+	CLEANUP_JSON json_t *begun =
+		json_pack("{s:o,s:o,s:s?}", "submitter", submitter_json(&c->caller),
+			  "submitter_name", c->submitter[0] ? json_text(c->submitter) : json_null(),
+			  "submission", submission[0] ? submission : NULL);
 	CLEANUP_FREE char *text = json_dumps(begun, JSON_COMPACT);
 	if (!text)
 		abort();
@@ -215,7 +290,7 @@ static int fill_record(const struct config *c, int all_fd, const struct flow *f,
 		e = json_write_file(r->dir_fd, PIPELINE, asked, err);
 	if (e >= 0)
 		keep_file(f, r);
-	file_key(f, name);
+	file_key(f, c->submitter, name);
 	if (e >= 0 && files_fd < 0)
 		e = err_set(err, ERR_HOST, -files_fd, "open the index of pipelines: %s",
 			    strerrordesc_np(-files_fd));
@@ -248,7 +323,7 @@ int flow_record_new(const struct config *c, const struct flow *f, struct flow_re
 	if (has_file(r.dir_fd,
 		     PIPELINE)) /* without it, it was killed before it began: it may have its id */
 		return exists(&r, err);
-	read_last(all_fd, f, r.previous);
+	read_last(c, all_fd, f, r.previous);
 	e = fill_record(c, all_fd, f, &r, err);
 	if (e < 0)
 		return e;

@@ -13,9 +13,11 @@
 #include "base/json.h"
 #include "flow/flow.h"
 #include "spec/id.h"
+#include "spec/viewer.h"
 
 #define FLOW_PIPELINES "pipelines"
-#define FLOW_BEGUN     "begun.json" /* {"submitter": UID:GID or null, "submission": ID or null} */
+#define FLOW_BEGUN                                                                                 \
+	"begun.json" /* {"submitter": UID:GID or null, "submitter_name": TEXT or null, "submission": ID or null} */
 #define FLOW_ENDED     "ended.json" /* {"state", "cause", "exit_status", "lookups"} */
 #define FLOW_SMALL_MAX ((size_t)64 << 10)
 #define FLOW_LOG_MAX   ((size_t)512 << 20) /* of a steps.jsonl */
@@ -60,6 +62,10 @@ int flow_record_read(const struct config *c, const char *id, const char *name, j
 int flow_record_lines(const struct config *c, const char *id,
 		      bool (*each)(void *data, json_t *line), void *data, struct err *err);
 bool flow_record_exists(const struct config *c, const char *id);
+/* The name of its submitter, "" if it has none. -ENOENT if there is no such pipeline. */
+int flow_record_submitter(const struct config *c, const char *id, char ret[VIEWER_NAME_MAX + 1]);
+/* Whether whom this process acts for may see it. */
+bool flow_record_is_visible(const struct config *c, const char *id);
 /* It has a result, which is written whole or not at all, and may be long. */
 bool flow_record_is_over(const struct config *c, const char *id);
 /* Who runs it now: 0 nobody, -1 somebody of another pid namespace. */

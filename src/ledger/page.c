@@ -61,6 +61,7 @@ static void add_like(struct asking *a, const char *expression, const char *part)
 /* The names of the columns of one of the two kinds of rows. */
 struct source {
 	const char *columns, *tables, *id, *time, *name, *quest, *runtime, *cause, *submitter;
+	const char *owner; /* the column that says who may see it; it has an index */
 };
 
 static const struct source of_runs = {
@@ -75,6 +76,7 @@ static const struct source of_runs = {
 	"r.runtime",
 	"r.cause",
 	"coalesce(r.submitter, s.submitter)",
+	"r.submitter",
 };
 static const struct source of_never = {
 	"s.id, s.submitted, s.cause, NULL, s.ended, s.name, s.quest, s.runtime, NULL, NULL, NULL, "
@@ -87,6 +89,7 @@ static const struct source of_never = {
 	"s.quest",
 	"s.runtime",
 	"s.cause",
+	"s.submitter",
 	"s.submitter",
 };
 
@@ -101,6 +104,7 @@ static const struct source of_asked = {
 	"s.quest",
 	"s.runtime",
 	"s.cause",
+	"s.submitter",
 	"s.submitter",
 };
 
@@ -117,6 +121,7 @@ static char *submitter_sql(struct asking *a, const struct source *s)
 static void add_conditions(struct asking *a, const struct source *s)
 {
 	const struct ledger_page *q = a->q;
+	visible_add(&a->sql, &a->values, s->owner, q->viewer);
 	add_any_of(a, s->quest, q->quests);
 	add_any_of(a, s->runtime, q->runtimes);
 	add_any_of(a, s->cause, a->causes);
@@ -275,7 +280,7 @@ int ledger_page_row(struct ledger *l, const struct config *c, const char *id, js
 		    struct err *err)
 {
 	static const struct source *const sources[] = { &of_runs, &of_asked };
-	const struct ledger_page q = { .limit = 1 };
+	const struct ledger_page q = { .viewer = &viewer_all, .limit = 1 };
 	CLEANUP_JSON json_t *rows = json_array();
 	char home[HOME_ID];
 	int r = home_id(c, home, err);

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "ledger/ledger.h"
+#include "spec/viewer.h"
 
 struct ledger_page {
+	const struct viewer *viewer; /* who asks: nothing else of the ledger is told */
 	const struct strv *causes, *runtimes, *quests, *submitters; /* any of; an empty list: all */
 	const char *
 		owner; /* whose a run without a submitter is, for `submitters` and `text`; or NULL */

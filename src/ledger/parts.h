@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "ledger/backend.h"
 #include "ledger/ledger.h"
+#include "spec/viewer.h"
 
 /* schema.c */
 int schema_versions(struct ledger *l, struct ledger_versions *ret, struct err *err);
@@ -110,6 +111,10 @@ int put_reconciled(struct ledger *l, const char *home, struct err *err);
 /* A ledger_row: one number, into a uint64_t. */
 int put_take_count(void *data, const char *const *columns, size_t n, struct err *err);
 int put_count(struct ledger *l, const char *home, uint64_t *ret, struct err *err);
+
+/* totals.c: " AND (...)", true of the rows that the viewer may see, with its values bound as the next parameters. */
+void visible_add(struct str *sql, struct strv *values, const char *column,
+		 const struct viewer *viewer);
 
 /* totals_put.c: sums of runs, changed where runs are, in the same transaction. totals_lock() is the first thing there. */
 int totals_lock(struct ledger *l, const char *home, struct err *err);

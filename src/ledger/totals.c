@@ -30,8 +30,48 @@ static int take(void *data, const char *const *columns, size_t n, struct err *er
 	return 0;
 }
 
-int ledger_totals(struct ledger *l, const struct config *c, enum totals_by by, json_t **ret,
-		  struct err *err)
+void visible_add(struct str *sql, struct strv *values, const char *column,
+		 const struct viewer *viewer)
+{
+	const char *between = "";
+	if (viewer->sees_all)
+		return;
+	str_add(sql, " AND (");
+	for (size_t i = 0; i < VIEWER_NAMES; i++)
+		if (viewer->names[i][0]) {
+			strv_add(values, viewer->names[i]);
+			str_addf(sql, "%s%s = $%zu", between, column, values->n);
+			between = " OR ";
+		}
+	if (viewer->owns_home) {
+		str_addf(sql, "%s%s IS NULL", between, column);
+		between = " OR ";
+	}
+	str_add(sql, *between ? ")" : "1 = 0)");
+}
+
+/* Sums of a part of the runs are kept nowhere: they are made of its rows. */
+static int add_up_visible(struct ledger *l, const char *home, enum totals_by by,
+			  const struct viewer *viewer, json_t *rows, struct err *err)
+{
+	static const char *const columns[TOTALS_BY_COUNT_] = { "quest", "runtime", "submitter" };
+	CLEANUP_STR struct str sql = { 0 };
+	CLEANUP_STRV struct strv values = { 0 };
+	strv_add(&values, home);
+	str_addf(
+		&sql,
+		"SELECT coalesce(%s, ''), cause, count(*), sum(coalesce(wall_usec, 0)), sum(coalesce(cpu_usec, 0)), "
+		"sum(CAST(coalesce(memory_peak_bytes, 0) AS DOUBLE PRECISION) / 1073741824.0 * coalesce(wall_usec, 0) / "
+		"3600000000.0), max(coalesce(memory_peak_bytes, 0)), min(accepted), max(accepted) FROM runs WHERE home = $1",
+		columns[by]);
+	visible_add(&sql, &values, "submitter", viewer);
+	str_add(&sql, " GROUP BY 1, 2 ORDER BY 1, 2");
+	const struct statement made = { STATEMENT_ONCE, str_text(&sql), values.n };
+	return l->ops->run(l, &made, (const char *const *)values.v, take, rows, err);
+}
+
+int ledger_totals(struct ledger *l, const struct config *c, enum totals_by by,
+		  const struct viewer *viewer, json_t **ret, struct err *err)
 {
 	static const char *const kinds[TOTALS_BY_COUNT_] = { "quest", "runtime", "submitter" };
 	static const struct statement kept = {
@@ -50,10 +90,13 @@ int ledger_totals(struct ledger *l, const struct config *c, enum totals_by by, j
 	char home[HOME_ID];
 	int r = home_id(c, home, err);
 	const char *const values[] = { home, kinds[by] };
-	if (r >= 0)
+	if (r >= 0 && !viewer->sees_all) {
+		r = add_up_visible(l, home, by, viewer, rows, err);
+	} else if (r >= 0) {
 		r = totals_are_stale(l, home, err);
-	if (r >= 0)
-		r = l->ops->run(l, r ? &made : &kept, values, take, rows, err);
+		if (r >= 0)
+			r = l->ops->run(l, r ? &made : &kept, values, take, rows, err);
+	}
 	if (r >= 0)
 		*ret = take_ptr(rows);
 	return r;

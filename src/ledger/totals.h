@@ -2,11 +2,12 @@
 #pragma once
 
 #include "ledger/ledger.h"
+#include "spec/viewer.h"
 
 enum totals_by { TOTALS_BY_QUEST, TOTALS_BY_RUNTIME, TOTALS_BY_SUBMITTER, TOTALS_BY_COUNT_ };
 /* [{"of","cause","runs","wall_usec","cpu_usec","memory_gib_hours","memory_peak_bytes","first","last"}]: of each quest, runtime or submitter, and each
- * cause. "of" is null for those that have none; a submitter's have neither peak nor first nor last. */
-int ledger_totals(struct ledger *l, const struct config *c, enum totals_by by, json_t **ret,
-		  struct err *err);
+ * cause, over the runs that the viewer may see. "of" is null for those that have none; a submitter's have neither peak nor first nor last. */
+int ledger_totals(struct ledger *l, const struct config *c, enum totals_by by,
+		  const struct viewer *viewer, json_t **ret, struct err *err);
 /* {"length","head"} of the ledger's copy of the chain. */
 int ledger_chain_head(struct ledger *l, const struct config *c, json_t **ret, struct err *err);

@@ -198,9 +198,13 @@ void adopt_ended(struct service *s, struct submission *sub, const char *cause)
 	sub->is_swept = false;
 	sub->job.passed_ns = 0;
 	queue_end(&s->queue, sub, clock_monotonic_ns());
-	s->counts.retried++;
+	service_counts(s, sub)->retried++;
 	service_note(s, sub, &(struct submission_end){ .state = "queued" });
-	service_tell(s, submission_shown(sub), "queued", cause, "retried");
+	service_tell(s, &(struct service_change){ .id = submission_shown(sub),
+						  .state = "queued",
+						  .cause = cause,
+						  .submitter = service_submitter(s, sub),
+						  .what = "retried" });
 	service_poke(s);
 }
 
@@ -336,12 +340,12 @@ static const char *result_cause(const struct submission *sub, const json_t *resu
 	return cause ? cause : sub->kind == SUBMISSION_RUN_KIND ? "lost" : "cancelled";
 }
 
-static void count_lookups(struct service *s, const json_t *result)
+static void count_lookups(struct service_use *counts, const json_t *result)
 {
 	const json_t *lookups = json_object_get(result, "lookups");
-	s->counts.lookups.hit += (uint64_t)json_integer_value(json_object_get(lookups, "hit"));
-	s->counts.lookups.miss += (uint64_t)json_integer_value(json_object_get(lookups, "miss"));
-	s->counts.lookups.unusable +=
+	counts->lookups.hit += (uint64_t)json_integer_value(json_object_get(lookups, "hit"));
+	counts->lookups.miss += (uint64_t)json_integer_value(json_object_get(lookups, "miss"));
+	counts->lookups.unusable +=
 		(uint64_t)json_integer_value(json_object_get(lookups, "unusable"));
 }
 
@@ -369,7 +373,7 @@ void adopt_silent(struct service *s, struct submission *sub)
 		return;
 	case FOUND_ENDED:
 		note_ran(sub);
-		count_lookups(s, result); /* a verdict has none */
+		count_lookups(service_counts(s, sub), result); /* a verdict has none */
 		adopt_ended(s, sub, result_cause(sub, result));
 		return;
 	case FOUND_DEAD:

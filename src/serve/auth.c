@@ -138,7 +138,11 @@ int auth_token(struct auth *a, const char *authorization, struct identity *ret, 
 		return err_set(err, ERR_CALLER, EACCES,
 			       "the token is not known, was revoked or has expired");
 	*ret = (struct identity){ .uid = t->uid, .gid = t->gid, .scopes = t->scopes };
-	(void)snprintf(ret->name, sizeof ret->name, "token:%s", t->name);
+	/* A token made for a user is that user, as if by the socket; any other owns what it submits itself. */
+	bool is_user = !str_eq(t->user, TOKEN_NO_USER) && strlen(t->user) < sizeof ret->name;
+	(void)snprintf(is_user ? ret->also : ret->name, sizeof ret->name, "token:%s", t->name);
+	if (is_user)
+		(void)snprintf(ret->name, sizeof ret->name, "%s", t->user);
 	return 0;
 }
 
@@ -154,6 +158,15 @@ static size_t host_length(const char *text)
 	if (!text[n])
 		return n;
 	return text[n] == ':' && num_u64(text + n + 1, UINT16_MAX, &port) >= 0 && port ? n : 0;
+}
+
+void identity_viewer(const struct identity *who, const struct config *c, struct viewer *ret)
+{
+	*ret = (struct viewer){ .sees_all = (who->scopes & (SCOPE_ADMIN | SCOPE_READ_ALL)) ||
+					    c->service.visibility == VISIBILITY_ALL,
+				.owns_home = who->uid == geteuid() };
+	(void)snprintf(ret->names[0], sizeof ret->names[0], "%s", who->name);
+	(void)snprintf(ret->names[1], sizeof ret->names[1], "%s", who->also);
 }
 
 bool auth_host_ok(const char *host)

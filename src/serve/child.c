@@ -28,7 +28,8 @@ struct heard {
 struct child {
 	struct children *all; /* borrowed */
 	struct strv words;
-	char *submitter; /* owned or NULL */
+	char *submitter;      /* owned or NULL */
+	char *submitter_name; /* owned or NULL */
 	child_done *done;
 	void *data;
 	pid_t pid;
@@ -63,6 +64,7 @@ static void child_free(struct child *c)
 	heard_release(&c->err);
 	strv_release(&c->words);
 	free(c->submitter);
+	free(c->submitter_name);
 	free(c);
 }
 
@@ -186,13 +188,16 @@ struct ends {
 };
 
 /* Ours, and for whom it acts. */
-static void make_environment(const char *submitter, struct strv *ret)
+static void make_environment(const struct child *c, struct strv *ret)
 {
 	for (char **line = environ; *line; line++)
-		if (!str_starts(*line, "CUPEL_SUBMITTER="))
+		if (!str_starts(*line, "CUPEL_SUBMITTER=") &&
+		    !str_starts(*line, "CUPEL_SUBMITTER_NAME="))
 			strv_add(ret, *line);
-	if (submitter)
-		strv_addf(ret, "CUPEL_SUBMITTER=%s", submitter);
+	if (c->submitter)
+		strv_addf(ret, "CUPEL_SUBMITTER=%s", c->submitter);
+	if (c->submitter_name)
+		strv_addf(ret, "CUPEL_SUBMITTER_NAME=%s", c->submitter_name);
 }
 
 static int spawn(const struct child *c, const struct ends *ends, pid_t *ret)
@@ -205,7 +210,7 @@ static int spawn(const struct child *c, const struct ends *ends, pid_t *ret)
 	sigset_t none, all;
 	strv_add(&argv, "cupel");
 	strv_copy(&argv, &c->words);
-	make_environment(c->submitter, &environment);
+	make_environment(c, &environment);
 	sigemptyset(&none);
 	sigfillset(&all);
 	(void)posix_spawn_file_actions_init(&actions);
@@ -293,6 +298,7 @@ int child_run(struct children *all, const struct child_request *q, child_done *d
 	c->out.fd = c->err.fd = -1;
 	strv_copy(&c->words, q->words);
 	c->submitter = q->submitter ? xstrdup(q->submitter) : NULL;
+	c->submitter_name = q->submitter_name ? xstrdup(q->submitter_name) : NULL;
 	*all->waiting_end = c;
 	all->waiting_end = &c->next;
 	all->n_waiting++;

@@ -24,7 +24,8 @@ struct child_request {
 	const struct strv *words; /* borrowed; behind "cupel" */
 	const char
 		*submitter; /* borrowed or NULL: "UID:GID" of whom it acts for, see config_caller */
-	bool goes_on;       /* without a time limit, whatever becomes of us; its words go nowhere */
+	const char *submitter_name; /* borrowed or NULL: the name that goes with it */
+	bool goes_on; /* without a time limit, whatever becomes of us; its words go nowhere */
 };
 /* -EAGAIN with the text: too many wait already. */
 int child_run(struct children *all, const struct child_request *q, child_done *done, void *data,

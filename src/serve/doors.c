@@ -53,8 +53,11 @@ void door_entered(void *data, void *tag, const struct store_entered *what)
 	if (what->result > 0) {
 		cleanup_free(&sub->refusal);
 		queue_wait(&s->queue, sub);
-		s->counts.submitted++;
-		service_tell(s, submission_shown(sub), "queued", NULL, "submitted");
+		service_counts(s, sub)->submitted++;
+		service_tell(s, &(struct service_change){ .id = submission_shown(sub),
+							  .state = "queued",
+							  .submitter = service_submitter(s, sub),
+							  .what = "submitted" });
 		service_poke(s);
 	} else {
 		queue_drop(&s->queue, sub, clock_monotonic_ns());
@@ -234,7 +237,9 @@ int service_cancel(struct service *s, const struct identity *who, const char *id
 	if (!sub || sub->state == SUBMISSION_ENTERING)
 		return err_set(err, ERR_CALLER, ESRCH, "nothing of the id '%.64s' waits or runs",
 			       id);
-	if (!(who->scopes & SCOPE_ADMIN) && !str_eq(who->name, service_submitter(s, sub)))
+	struct viewer viewer;
+	identity_viewer(who, s->config, &viewer);
+	if (!(who->scopes & SCOPE_ADMIN) && !viewer_owns(&viewer, service_submitter(s, sub)))
 		return err_set(err, ERR_CALLER, EPERM, "'%s' is not %s's to cancel", id, who->name);
 	const char *trouble = store_trouble(s->store);
 	if (trouble && sub->state == SUBMISSION_WAITING)

@@ -131,7 +131,7 @@ static void note_start(struct service *s, struct submission *sub)
 {
 	uint64_t asked = sub->submitted_real_ns, not_before = sub->job.not_before_ns;
 	uint64_t from = not_before > asked ? not_before : asked, now = clock_real_ns();
-	waits_note(&s->counts.waits, now > from ? now - from : 0);
+	waits_note(&service_counts(s, sub)->waits, now > from ? now - from : 0);
 	sub->started_real_ns = now;
 }
 
@@ -152,9 +152,12 @@ int follow_start(struct service *s, struct submission *sub, struct err *err)
 	if (!sub->started_real_ns)
 		note_start(s, sub);
 	queue_begin(&s->queue, sub, clock_monotonic_ns());
-	s->counts.started++;
+	service_counts(s, sub)->started++;
 	service_note(s, sub, &(struct submission_end){ .state = "running" });
-	service_tell(s, submission_shown(sub), "running", NULL, "started");
+	service_tell(s, &(struct service_change){ .id = submission_shown(sub),
+						  .state = "running",
+						  .submitter = service_submitter(s, sub),
+						  .what = "started" });
 	return 0;
 }
 

@@ -83,7 +83,8 @@ static void add_live(json_t *by_name, const json_t *row)
 							 "why", text_of(pending, "text")));
 }
 
-int govern_quests(const struct config *c, const json_t *live, json_t **ret, struct err *err)
+int govern_quests(const struct config *c, const struct viewer *viewer, const json_t *live,
+		  json_t **ret, struct err *err)
 {
 	CLEANUP_LEDGER struct ledger *l = NULL;
 	CLEANUP_JSON json_t *sums = NULL;
@@ -92,14 +93,15 @@ int govern_quests(const struct config *c, const json_t *live, json_t **ret, stru
 	const char *name;
 	size_t i;
 	if (ledger_open_whole(c, &l, err) >= 0)
-		(void)ledger_totals(l, c, TOTALS_BY_QUEST, &sums, err);
+		(void)ledger_totals(l, c, TOTALS_BY_QUEST, viewer, &sums, err);
 	json_array_foreach(sums, i, row)
 	{
 		add_ended(by_name, row);
 	}
 	json_array_foreach(live, i, row)
 	{
-		add_live(by_name, row);
+		if (viewer_sees(viewer, text_of(row, "submitter")))
+			add_live(by_name, row);
 	}
 	json_object_foreach(by_name, name, quest)
 	{
@@ -145,11 +147,15 @@ static void set_caps(json_t *policy, const struct service_use *use)
 	json_object_set_new(policy, "aggregate.pids", json_string(pids));
 }
 
-static json_t *policy_json(const struct config *c, const struct service_use *use)
+/* The names of other users are not part of it. */
+static json_t *policy_json(const struct config *c, const struct viewer *viewer,
+			   const struct service_use *use)
 {
 	json_t *policy = json_object();
 	for (size_t i = 0; i < c->n_values; i++) {
 		const struct config_value *v = &c->values[i];
+		if (!viewer->sees_all && str_eq(v->key, "service.shares"))
+			continue;
 		if (str_starts(v->key, "ceilings.") || str_starts(v->key, "policy.") ||
 		    str_starts(v->key, "aggregate.") || str_starts(v->key, "service."))
 			json_object_set_new(policy, v->key, json_text(v->text));
@@ -165,14 +171,15 @@ static int newest_first(const void *a, const void *b)
 	return by ? by : strcmp(text_of(other, "id"), text_of(one, "id"));
 }
 
-static json_t *page_of(struct ledger *l, const struct config *c, const char *const *causes)
+static json_t *page_of(struct ledger *l, const struct config *c, const struct viewer *viewer,
+		       const char *const *causes)
 {
 	CLEANUP_STRV struct strv list = { 0 };
 	CLEANUP_JSON json_t *rows = NULL;
 	json_t *shown = json_array();
 	for (; *causes; causes++)
 		strv_add(&list, *causes);
-	const struct ledger_page q = { .causes = &list, .limit = SHOWN };
+	const struct ledger_page q = { .viewer = viewer, .causes = &list, .limit = SHOWN };
 	if (l)
 		(void)ledger_page(l, c, &q, &rows, NULL);
 	size_t n = json_array_size(rows);
@@ -202,8 +209,8 @@ static json_t *with_reached(const struct config *c, json_t *kills)
 }
 
 /* Sums of each, whatever the cause. What nobody submitted is the owner's of the home. */
-static json_t *spend_json(struct ledger *l, const struct config *c, enum totals_by by,
-			  const char *key)
+static json_t *spend_json(struct ledger *l, const struct config *c, const struct viewer *viewer,
+			  enum totals_by by, const char *key)
 {
 	CLEANUP_JSON json_t *sums = NULL;
 	CLEANUP_JSON json_t *by_name = json_object();
@@ -211,7 +218,7 @@ static json_t *spend_json(struct ledger *l, const struct config *c, enum totals_
 	const char *name;
 	size_t i;
 	if (l)
-		(void)ledger_totals(l, c, by, &sums, NULL);
+		(void)ledger_totals(l, c, by, viewer, &sums, NULL);
 	CLEANUP_FREE char *owner = by == TOTALS_BY_SUBMITTER ? rows_owner(c) : NULL;
 	json_array_foreach(sums, i, sum)
 	{
@@ -263,15 +270,21 @@ static json_t *chain_json(struct ledger *l, const struct config *c, const json_t
 }
 
 /* Runs that nobody keeps, and what the last looks for leftovers found. */
-static json_t *cleanup_json(const struct config *c, const json_t *health)
+static json_t *cleanup_json(const struct config *c, const struct viewer *viewer,
+			    const json_t *health)
 {
 	CLEANUP_STRV struct strv active = { 0 };
 	json_t *leftovers = json_array(), *sweep = json_null(), *record;
 	size_t at;
 	(void)id_list(c->home, "active", &active, NULL);
-	for (size_t i = 0; i < active.n && json_array_size(leftovers) < SHOWN; i++)
-		if (!run_is_alive(c, active.v[i], NULL))
+	for (size_t i = 0; i < active.n && json_array_size(leftovers) < SHOWN; i++) {
+		CLEANUP_FREE char *submitter = NULL;
+		if (!run_is_alive(c, active.v[i], NULL) &&
+		    (viewer->sees_all ||
+		     (viewer_submitter_of_run(c, active.v[i], &submitter) >= 0 &&
+		      viewer_sees(viewer, submitter))))
 			json_array_append_new(leftovers, json_string(active.v[i]));
+	}
 	json_array_foreach(health, at, record)
 	{
 		if (strcmp(text_of(record, "kind"), "gc") == 0)
@@ -291,8 +304,8 @@ static json_t *protected_json(const struct config *c)
 	return list;
 }
 
-int govern_senate(const struct config *c, const struct service_use *use, json_t **ret,
-		  struct err *err)
+int govern_senate(const struct config *c, const struct viewer *viewer,
+		  const struct service_use *use, json_t **ret, struct err *err)
 {
 	static const char *const refused[] = { "refused",        "denied",        "setup",
 					       "runtime-broken", "input-changed", NULL };
@@ -302,16 +315,19 @@ int govern_senate(const struct config *c, const struct service_use *use, json_t 
 	CLEANUP_JSON json_t *health = NULL;
 	if (ledger_open_whole(c, &l, NULL) < 0)
 		l = NULL;
-	if (ledger_health_list(c, &health, NULL) < 0)
+	if (!viewer->sees_all || ledger_health_list(c, &health, NULL) < 0)
 		health = json_array();
 	json_t *spend = json_pack("{s:o,s:o}", "by_submitter",
-				  spend_json(l, c, TOTALS_BY_SUBMITTER, "submitter"), "by_runtime",
-				  spend_json(l, c, TOTALS_BY_RUNTIME, "runtime"));
-	*ret = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:O}", "runtimes", govern_runtimes(c),
-			 "policy", policy_json(c, use), "refusals", page_of(l, c, refused),
-			 "limit_kills", with_reached(c, page_of(l, c, killed)), "cleanup",
-			 cleanup_json(c, health), "protected", protected_json(c), "spend", spend,
-			 "chain", chain_json(l, c, health), "health", health);
+				  spend_json(l, c, viewer, TOTALS_BY_SUBMITTER, "submitter"),
+				  "by_runtime",
+				  spend_json(l, c, viewer, TOTALS_BY_RUNTIME, "runtime"));
+	*ret = json_pack(
+		"{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:O}", "runtimes", govern_runtimes(c), "policy",
+		policy_json(c, viewer, use), "refusals", page_of(l, c, viewer, refused),
+		"limit_kills", with_reached(c, page_of(l, c, viewer, killed)), "cleanup",
+		cleanup_json(c, viewer, health), "protected",
+		viewer->sees_all ? protected_json(c) : json_array(), "spend", spend, "chain",
+		chain_json(viewer->sees_all ? l : NULL, c, health), "health", health);
 	json_object_set_new(*ret, "caps",
 			    json_pack("{s:o,s:o,s:o}", "memory", json_u64(use->memory_cap), "cpus",
 				      json_u64(use->cpus_cap), "pids", json_u64(use->pids_cap)));

@@ -6,8 +6,10 @@
 #include "serve/service.h"
 #include "spec/config.h"
 
-int govern_quests(const struct config *c, const json_t *live, json_t **ret, struct err *err);
-int govern_senate(const struct config *c, const struct service_use *use, json_t **ret,
-		  struct err *err);
+/* Over the runs that the viewer may see. What is of the host, and not of runs, is told to those who see everything. */
+int govern_quests(const struct config *c, const struct viewer *viewer, const json_t *live,
+		  json_t **ret, struct err *err);
+int govern_senate(const struct config *c, const struct viewer *viewer,
+		  const struct service_use *use, json_t **ret, struct err *err);
 /* What is known of each runtime that was ever checked: {"name","health","reason","checked","drift"}. */
 json_t *govern_runtimes(const struct config *c);

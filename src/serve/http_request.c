@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
+#include "serve/gate.h"
 #include "serve/http_parts.h"
 #include "serve/route.h"
 #include "serve/token.h"
@@ -144,6 +145,8 @@ static bool identify(struct request *r)
 			  : auth_peer(d->http->auth, r->connection->fd, &r->who, &err);
 	if (e < 0)
 		name_stranger(r);
+	else
+		identity_viewer(&r->who, r->context->config, &r->viewer);
 	if (r->route->scope == 0)
 		return true;
 	if (e < 0) {
@@ -253,7 +256,7 @@ static void handle(struct request *r)
 	} else if (r->connection->door->http->is_closing) {
 		respond_problem(r, &ends, "the service ends");
 	} else {
-		r->route->handle(r);
+		gate_handle(r);
 	}
 }
 

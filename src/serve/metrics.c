@@ -206,7 +206,7 @@ static void add_up(const struct config *c, struct metrics_now *now)
 	CLEANUP_LEDGER struct ledger *l = NULL;
 	uint64_t began = clock_monotonic_ns();
 	if (ledger_open_whole(c, &l, NULL) >= 0 &&
-	    ledger_totals(l, c, TOTALS_BY_RUNTIME, &now->sums, NULL) >= 0)
+	    ledger_totals(l, c, TOTALS_BY_RUNTIME, &now->viewer, &now->sums, NULL) >= 0)
 		now->cost_ns = clock_monotonic_ns() - began;
 }
 

@@ -10,6 +10,7 @@
 
 /* What the loop knows. */
 struct metrics_now {
+	struct viewer viewer; /* the numbers are of the runs that it may see */
 	struct service_use use;
 	bool is_draining;
 	bool is_older; /* Prometheus's own text, from before OpenMetrics */

@@ -69,10 +69,8 @@ int names_check(const struct service *s, const struct submission *sub, size_t su
 	for (const char *rest = sub->id; (rest = strpbrk(rest + 1, ".-"));) {
 		(void)snprintf(part, sizeof part, "%.*s", (int)(rest - sub->id), sub->id);
 		if (is_anothers(s, sub, submitter, part, rest))
-			return err_set(
-				err, ERR_CALLER, EEXIST,
-				"the id '%s' is one that '%s' may come to, which is another's; choose another",
-				sub->id, part);
+			return err_set(err, ERR_CALLER, EEXIST,
+				       "the id '%s' is taken; choose another", sub->id);
 	}
 	if (!sub->has_post)
 		return 0;

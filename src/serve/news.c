@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
+#include "flow/record.h"
 #include "serve/routes.h"
 #include "serve/sse.h"
 #include "spec/id.h"
@@ -20,15 +21,18 @@ struct reader {
 	struct stream *stream; /* borrowed; NULL until there is one */
 	uint64_t at;           /* the next to be told */
 	bool is_stale;
+	struct viewer viewer; /* of who follows: others' changes are passed over */
 	struct reader *next, **before;
 };
 
 struct news {
-	struct service *service;    /* borrowed */
-	uint64_t epoch;             /* of this service: numbers of another mean nothing */
-	uint64_t n;                 /* so many there were; the next has this number */
-	char *ring[RING];           /* owned; their data */
-	char ids[RING][ID_MAX + 1]; /* of those that the service told; else "" */
+	const struct config *config; /* borrowed */
+	struct service *service;     /* borrowed */
+	uint64_t epoch;              /* of this service: numbers of another mean nothing */
+	uint64_t n;                  /* so many there were; the next has this number */
+	char *ring[RING];            /* owned; their data */
+	char ids[RING][ID_MAX + 1];  /* of those that the service told; else "" */
+	char submitters[RING][VIEWER_NAME_MAX + 1]; /* "": none */
 	struct reader *readers;
 	struct news_ear *ears;
 	sd_event_source *active; /* owned */
@@ -40,6 +44,8 @@ static void tell(struct news *n, const struct service_change *change)
 					   change->state, "cause", change->cause, "change",
 					   change->what);
 	n->ids[n->n % RING][0] = 0;
+	(void)snprintf(n->submitters[n->n % RING], sizeof n->submitters[0], "%s",
+		       change->submitter ? change->submitter : "");
 	char **place = &n->ring[n->n++ % RING];
 	free(*place);
 	*place = json_dumps(o, JSON_COMPACT);
@@ -65,6 +71,14 @@ static bool was_told(const struct news *n, const char *id)
 		if (str_eq(n->ids[(i - 1) % RING], id))
 			return true;
 	return false;
+}
+
+const char *news_submitter(const struct news *n, const char *id)
+{
+	for (uint64_t i = n->n; i > 0 && n->n - i < LATELY; i--)
+		if (str_eq(n->ids[(i - 1) % RING], id))
+			return n->submitters[(i - 1) % RING];
+	return NULL;
 }
 
 bool news_cause(const struct news *n, const char *id, char *ret_cause, size_t room)
@@ -100,6 +114,25 @@ void news_unlisten(struct news_ear *ear)
 	ear->before = NULL;
 }
 
+/* Of a run that the service did not start by itself. It has no record yet when it begins: the run of a step (ID-STEP-N) or of a post_process
+ * (ID-post) is then its pipeline's, or the run's that it belongs to. Owned by the caller; NULL: it has no submitter. */
+static char *submitter_of(const struct news *n, const char *id)
+{
+	char *name = NULL, of_pipeline[VIEWER_NAME_MAX + 1];
+	if (viewer_submitter_of_run(n->config, id, &name) >= 0)
+		return name;
+	for (const char *end = strrchr(id, '-'); end; end = memrchr(id, '-', (size_t)(end - id))) {
+		char part[ID_MAX + 1];
+		(void)snprintf(part, sizeof part, "%.*s", (int)(end - id), id);
+		if (flow_record_exists(n->config, part) &&
+		    flow_record_submitter(n->config, part, of_pipeline) >= 0)
+			return xstrdup(of_pipeline);
+		if (viewer_submitter_of_run(n->config, part, &name) >= 0)
+			return name;
+	}
+	return NULL;
+}
+
 /* A run that somebody started himself: active/ID comes, and goes. */
 static int on_active(sd_event_source *source, const struct inotify_event *event, void *data)
 {
@@ -108,10 +141,13 @@ static int on_active(sd_event_source *source, const struct inotify_event *event,
 	if (event->len == 0 || id_check(event->name, NULL) < 0)
 		return 0;
 	CLEANUP_JSON json_t *ours = service_run(n->service, event->name);
-	if (!ours && !was_told(n, event->name))
-		tell(n, &(struct service_change){ .id = event->name,
-						  .state = comes ? "running" : "ended",
-						  .what = comes ? "started" : "ended" });
+	if (ours || was_told(n, event->name))
+		return 0;
+	CLEANUP_FREE char *submitter = submitter_of(n, event->name);
+	tell(n, &(struct service_change){ .id = event->name,
+					  .state = comes ? "running" : "ended",
+					  .submitter = submitter,
+					  .what = comes ? "started" : "ended" });
 	return 0;
 }
 
@@ -120,6 +156,7 @@ int news_open(sd_event *event, const struct config *config, struct service *serv
 {
 	CLEANUP_FREE char *active = xasprintf("%s/active", config->home);
 	struct news *n = xcalloc(1, sizeof *n);
+	n->config = config;
 	n->service = service;
 	n->epoch = clock_real_ns() / NS_PER_MS;
 	*ret = n;
@@ -160,8 +197,12 @@ static enum stream_next next(void *data, struct str *to)
 		sse_add(to, id, "reset", "{}");
 		return STREAM_SOME;
 	}
-	for (unsigned i = 0; i < BATCH && r->at < n->n; i++) {
-		const char *text = n->ring[r->at++ % RING];
+	for (unsigned i = 0; i < BATCH && r->at < n->n;) {
+		size_t at = r->at++ % RING;
+		const char *text = n->ring[at];
+		if (!viewer_sees(&r->viewer, n->submitters[at]))
+			continue;
+		i++;
 		(void)snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)n->epoch,
 			       (unsigned long long)r->at);
 		sse_add(to, id, "run", text);
@@ -207,7 +248,9 @@ void news_follow(struct request *r)
 		return;
 	}
 	struct reader *reader = xcalloc(1, sizeof *reader);
-	*reader = (struct reader){ .news = n, .next = n->readers, .before = &n->readers };
+	*reader = (struct reader){
+		.news = n, .viewer = r->viewer, .next = n->readers, .before = &n->readers
+	};
 	if (reader->next)
 		reader->next->before = &reader->next;
 	n->readers = reader;

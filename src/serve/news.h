@@ -23,3 +23,5 @@ void news_listen(struct news *n, struct news_ear *ear);
 void news_unlisten(struct news_ear *ear);
 /* How a run ended that the service told of lately, though it may have no record. */
 bool news_cause(const struct news *n, const char *id, char *ret_cause, size_t room);
+/* The submitter of a run that the service told of lately, borrowed until the next event, "" if it has none; NULL: it told of none. */
+const char *news_submitter(const struct news *n, const char *id);

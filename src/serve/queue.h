@@ -117,6 +117,8 @@ struct queue {
 		size_t waiting; /* with those that are being entered */
 		size_t bytes;   /* of their analyses */
 		size_t looking; /* processes that look at something of his */
+		struct service_use
+			counts; /* what was since the service began; what is, is made from the queue */
 	} * loads;              /* owned */
 	size_t n_submitters;
 	struct share *quests; /* owned */

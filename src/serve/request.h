@@ -41,6 +41,7 @@ struct request {
 	const char *arg[2]; /* borrowed from url: what stands for {id} or {name} */
 	char *rest;         /* owned or NULL: what stands for {path} */
 	struct identity who;
+	struct viewer viewer; /* what that one may see */
 	struct str body;
 	/* The rest is http_request.c's and respond.c's. */
 	enum request_stage stage;

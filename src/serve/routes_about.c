@@ -9,10 +9,11 @@ void about_service(struct request *r)
 	char now[32];
 	const struct context *c = r->context;
 	respond_json(r, 200,
-		     json_pack("{s:s,s:s,s:s,s:{s:o,s:o},s:o,s:b,s:s}", "service", "cupel",
+		     json_pack("{s:s,s:s,s:s,s:{s:o,s:o,s:s},s:o,s:b,s:s}", "service", "cupel",
 			       "version", CUPEL_VERSION, "api", "1", "identity", "name",
 			       json_text(r->who.name), "scopes", token_scopes_json(r->who.scopes),
-			       "home", json_text(c->config->home), "draining",
+			       "sees", visibility_names[r->viewer.sees_all], "home",
+			       json_text(c->config->home), "draining",
 			       service_is_draining(c->service), "now",
 			       clock_write(clock_real_ns(), now, sizeof now)));
 }

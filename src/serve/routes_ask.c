@@ -73,7 +73,9 @@ static void ask_for(struct request *r, const char *submitter, struct strv *words
 	*words = (struct strv){ 0 };
 	*q = (struct question){ r, answer, file };
 	request_wait(r);
-	const struct child_request request = { .words = &taken, .submitter = submitter };
+	const struct child_request request = { .words = &taken,
+					       .submitter = submitter,
+					       .submitter_name = submitter ? r->who.name : NULL };
 	int code = child_run(r->context->children, &request, done, q, &err);
 	if (code >= 0)
 		return;
@@ -138,10 +140,10 @@ static char *temporary(const struct request *r, const char *end)
 static void plan(struct request *r, const json_t *analysis, char *copy)
 {
 	CLEANUP_STRV struct strv words = { 0 };
-	bool is_other = r->who.uid != 0 && r->who.uid != geteuid();
 	const char *file = json_string_value(json_object_get(analysis, "file"));
+	/* As the run would be: what it reads, which results it reuses, which checkpoint it has. */
 	CLEANUP_FREE char *submitter =
-		is_other ? xasprintf("%u:%u", (unsigned)r->who.uid, (unsigned)r->who.gid) : NULL;
+		xasprintf("%u:%u", (unsigned)r->who.uid, (unsigned)r->who.gid);
 	strv_add(&words, "plan");
 	strv_add(&words, "--json");
 	if (file)
@@ -200,7 +202,7 @@ void ask_plan(struct request *r)
 	if (is_file) {
 		code = submission_check_file(analysis, &err);
 	} else {
-		CLEANUP_FREE char *text = json_dumps(analysis, 0);
+		CLEANUP_FREE char *text = json_dumps_short(analysis, 0);
 		code = fs_write_atomic(AT_FDCWD, file, text, strlen(text), 0600, &err);
 	}
 	if (code < 0)

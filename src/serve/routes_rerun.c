@@ -16,8 +16,9 @@ static const struct problem not_yours = { 403, "forbidden", NULL };
 struct again {
 	char *id; /* owned */
 	const struct config *config;
-	json_t *record; /* owned or NULL */
-	char *key;      /* owned or NULL */
+	json_t *record;                      /* owned or NULL */
+	char *key;                           /* owned or NULL */
+	char submitter[VIEWER_NAME_MAX + 1]; /* of a pipeline */
 	bool is_anyway;
 	int result;
 	struct err err;
@@ -109,7 +110,7 @@ static void answer_rerun(struct request *r, void *data)
 		respond_failure(r, a->result, &a->err);
 		return;
 	}
-	if (!(r->who.scopes & SCOPE_ADMIN) && !str_eq(owner, r->who.name)) {
+	if (!(r->who.scopes & SCOPE_ADMIN) && !viewer_owns(&r->viewer, owner)) {
 		respond_problem(r, &not_yours, "'%s' is not %s's to run again", a->id, r->who.name);
 		return;
 	}
@@ -137,14 +138,8 @@ static void read_begun(void *data)
 	if (a->result == -ENOENT) /* an earlier cupel had it in there only */
 		a->result =
 			flow_record_read(a->config, a->id, "pipeline.json", &a->record, &a->err);
-}
-
-/* Tokens share a user's rights and not his pipelines: those go on by who may do everything. */
-static bool is_own(const struct request *r, const char *ids)
-{
-	struct config_caller caller = { 0 };
-	return ids && config_caller_parse(ids, &caller) >= 0 &&
-	       !str_starts(r->who.name, "token:") && caller.uid == r->who.uid;
+	if (a->result >= 0)
+		a->result = flow_record_submitter(a->config, a->id, a->submitter);
 }
 
 static void answer_resume(struct request *r, void *data)
@@ -156,7 +151,7 @@ static void answer_resume(struct request *r, void *data)
 		respond_failure(r, a->result, &a->err);
 		return;
 	}
-	if (!(r->who.scopes & SCOPE_ADMIN) && !is_own(r, json_string_value(ids))) {
+	if (!(r->who.scopes & SCOPE_ADMIN) && !viewer_owns(&r->viewer, a->submitter)) {
 		respond_problem(r, &not_yours, "'%s' is not %s's to go on with", a->id,
 				r->who.name);
 		return;

@@ -146,6 +146,7 @@ void runs_list(struct request *r)
 		asked_release(a);
 		return;
 	}
+	a->query.viewer = r->viewer;
 	a->live = service_rows(r->context->service);
 	request_read(r, &reading, a);
 }

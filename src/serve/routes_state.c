@@ -11,6 +11,7 @@
 #include "serve/govern.h"
 #include "serve/metrics.h"
 #include "serve/routes.h"
+#include "spec/id.h"
 #include "view/pipeline_view.h"
 
 struct state {
@@ -19,6 +20,7 @@ struct state {
 	char *after; /* owned or NULL */
 	uint64_t limit;
 	json_t *live; /* owned or NULL */
+	struct viewer viewer;
 	struct metrics_now now;
 	json_t *answer;  /* owned or NULL */
 	struct str text; /* instead of it */
@@ -43,6 +45,7 @@ static struct state *state_new(const struct request *r)
 	struct state *s = xcalloc(1, sizeof *s);
 	const char *after = url_value(&r->url, "after");
 	s->config = r->context->config;
+	s->viewer = r->viewer;
 	s->id = r->arg[0] ? xstrdup(r->arg[0]) : NULL;
 	s->after = after && *after ? xstrdup(after) : NULL;
 	return s;
@@ -58,6 +61,23 @@ static void answer(struct request *r, void *data)
 	else
 		respond_bytes(r, 200, s->now.is_older ? METRICS_TYPE_OLDER : METRICS_TYPE,
 			      &s->text);
+}
+
+/* What was found of records, databases and leftovers tells of the runs of others. */
+static json_t *host_rows(const struct state *s, json_t *taken)
+{
+	if (s->viewer.sees_all)
+		return taken;
+	json_t *rows = json_array(), *row;
+	size_t i;
+	json_array_foreach(taken, i, row)
+	{
+		const char *kind = json_string_value(json_object_get(row, "kind"));
+		if (str_eq(kind, "doctor") || str_eq(kind, "runtime"))
+			json_array_append(rows, row);
+	}
+	json_decref(taken);
+	return rows;
 }
 
 static void work_host(void *data)
@@ -78,7 +98,7 @@ static void work_host(void *data)
 			      "memory_bytes", json_u64((uint64_t)info.totalram * info.mem_unit),
 			      "load", (double)info.loads[0] / (1 << SI_LOAD_SHIFT), "uptime_s",
 			      json_u64((uint64_t)info.uptime), "health", "level",
-			      glance_level_names[worst], "rows", rows);
+			      glance_level_names[worst], "rows", host_rows(s, rows));
 }
 
 void state_host(struct request *r)
@@ -99,10 +119,29 @@ void state_config(struct request *r)
 	respond_json(r, 200, json_pack("{s:o}", "config", values));
 }
 
+/* The runs of others are not counted, and messages of the database may name anything. */
+static void keep_own_ledger(struct state *s)
+{
+	static const char *const hidden[] = { "runs", "error", "last_error" };
+	CLEANUP_STRV struct strv owed = { 0 };
+	json_int_t n = 0;
+	(void)id_list(s->config->home, "undelivered", &owed, NULL);
+	for (size_t i = 0; i < owed.n; i++) {
+		CLEANUP_FREE char *submitter = NULL;
+		n += viewer_submitter_of_run(s->config, owed.v[i], &submitter) >= 0 &&
+		     viewer_sees(&s->viewer, submitter);
+	}
+	json_object_set_new(s->answer, "owed", json_integer(n));
+	for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+		json_object_del(s->answer, hidden[i]);
+}
+
 static void work_ledger(void *data)
 {
 	struct state *s = data;
 	s->result = ledger_status(s->config, &s->answer, &s->err);
+	if (s->result >= 0 && !s->viewer.sees_all)
+		keep_own_ledger(s);
 }
 
 void state_ledger(struct request *r)
@@ -115,9 +154,9 @@ static void work_pipelines(void *data)
 {
 	struct state *s = data;
 	json_t *rows = NULL, *next = json_null();
-	const struct pipelines_query q = { .after = s->after,
-					   .limit = s->limit + 1,
-					   .is_reverse = true };
+	const struct pipelines_query q = {
+		.viewer = &s->viewer, .after = s->after, .limit = s->limit + 1, .is_reverse = true
+	};
 	s->result = pipelines_json(s->config, &q, &rows, &s->err);
 	if (s->result < 0)
 		return;
@@ -180,7 +219,7 @@ void state_pipeline(struct request *r)
 static void work_quests(void *data)
 {
 	struct state *s = data;
-	s->result = govern_quests(s->config, s->live, &s->answer, &s->err);
+	s->result = govern_quests(s->config, &s->viewer, s->live, &s->answer, &s->err);
 }
 
 void state_quests(struct request *r)
@@ -194,14 +233,14 @@ void state_quests(struct request *r)
 static void work_senate(void *data)
 {
 	struct state *s = data;
-	s->result = govern_senate(s->config, &s->now.use, &s->answer, &s->err);
+	s->result = govern_senate(s->config, &s->viewer, &s->now.use, &s->answer, &s->err);
 }
 
 void state_senate(struct request *r)
 {
 	static const struct reading reading = { work_senate, answer, state_release };
 	struct state *s = state_new(r);
-	service_use(r->context->service, &s->now.use);
+	service_use(r->context->service, &r->viewer, &s->now.use);
 	request_read(r, &reading, s);
 }
 
@@ -215,7 +254,7 @@ static void answer_metrics(struct request *r, void *data)
 {
 	struct state *s = data;
 	struct metrics_kept *kept = r->context->metrics;
-	if (s->now.cost_ns) {
+	if (s->now.cost_ns && s->viewer.sees_all) {
 		json_decref(kept->sums);
 		kept->sums = take_ptr(s->now.sums);
 		kept->until_ns = clock_monotonic_ns() + 10 * s->now.cost_ns;
@@ -230,9 +269,10 @@ void state_metrics(struct request *r)
 	const char *accepts = request_header(r, "Accept");
 	struct state *s = state_new(r);
 	s->now.is_older = !accepts || !strstr(accepts, "application/openmetrics-text");
-	if (kept->sums && clock_monotonic_ns() < kept->until_ns)
+	s->now.viewer = r->viewer;
+	if (r->viewer.sees_all && kept->sums && clock_monotonic_ns() < kept->until_ns)
 		s->now.sums = json_deep_copy(kept->sums);
-	service_use(r->context->service, &s->now.use);
+	service_use(r->context->service, &r->viewer, &s->now.use);
 	s->now.is_draining = service_is_draining(r->context->service);
 	request_read(r, &reading, s);
 }

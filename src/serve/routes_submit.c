@@ -148,14 +148,42 @@ void submit_cancel(struct request *r)
 }
 
 struct showing {
-	json_t *queue; /* owned */
+	json_t *queue; /* owned; shared with others who ask */
+	struct viewer viewer;
+	struct service_use use; /* what is the viewer's */
 	struct str text;
 };
+
+static json_t *used_json(uint64_t used, uint64_t cap)
+{
+	return json_pack("{s:o,s:o}", "used", json_u64(used), "cap", json_u64(cap));
+}
+
+/* What waits for the viewer, in its place among all that waits. */
+static json_t *share_of_queue(const struct showing *s)
+{
+	json_t *waiting = json_array(), *one;
+	const struct service_use *u = &s->use;
+	size_t i;
+	json_array_foreach(json_object_get(s->queue, "waiting"), i, one)
+	{
+		if (viewer_sees(&s->viewer, json_string_value(json_object_get(one, "submitter"))))
+			json_array_append(waiting, one);
+	}
+	return json_pack("{s:o,s:I,s:{s:o,s:o,s:o},s:O,s:O}", "waiting", waiting, "running",
+			 (json_int_t)u->running, "use", "memory",
+			 used_json(u->memory_used, u->memory_cap), "cpus",
+			 used_json(u->cpus_used, u->cpus_cap), "pids",
+			 used_json(u->pids_used, u->pids_cap), "draining",
+			 json_object_get(s->queue, "draining"), "database",
+			 json_object_get(s->queue, "database"));
+}
 
 static void work_queue(void *data)
 {
 	struct showing *s = data;
-	CLEANUP_FREE char *text = json_dumps_short(s->queue, JSON_COMPACT);
+	CLEANUP_JSON json_t *shown = s->viewer.sees_all ? json_incref(s->queue) : share_of_queue(s);
+	CLEANUP_FREE char *text = json_dumps_short(shown, JSON_COMPACT);
 	str_add(&s->text, text);
 }
 
@@ -178,5 +206,7 @@ void submit_queue(struct request *r)
 	static const struct reading reading = { work_queue, answer_queue, showing_release };
 	struct showing *s = xcalloc(1, sizeof *s);
 	s->queue = service_queue(r->context->service);
+	s->viewer = r->viewer;
+	service_use(r->context->service, &r->viewer, &s->use);
 	request_read(r, &reading, s);
 }

@@ -9,8 +9,10 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "spec/config.h"
+#include "spec/viewer.h"
 
 struct rows_query {
+	struct viewer viewer;
 	struct strv states, causes, runtimes, quests, submitters; /* any of; none said: all */
 	char *name, *text; /* owned or NULL; parts of the name; of anything that a row shows */
 	uint64_t since_ns;

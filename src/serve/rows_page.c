@@ -48,6 +48,8 @@ static bool matches(const struct paging *p, const json_t *row)
 {
 	const struct rows_query *q = p->query;
 	const char *submitter = text_of(row, "submitter");
+	if (!viewer_sees(&q->viewer, submitter))
+		return false;
 	submitter = *submitter ? submitter : p->owner;
 	if (q->since_ns && strcmp(text_of(row, "submitted"), p->since) < 0)
 		return false;
@@ -141,7 +143,7 @@ static int add_directory(struct paging *p, const char *name, struct err *err)
 	return r;
 }
 
-/* Where the page goes on. A row that is nowhere any more begins it anew. */
+/* Where the page goes on. A row that is nowhere any more, or somebody else's, begins it anew. */
 static void find_after(struct paging *p, const json_t *live, struct ledger *l)
 {
 	CLEANUP_JSON json_t *row = NULL;
@@ -158,7 +160,8 @@ static void find_after(struct paging *p, const json_t *live, struct ledger *l)
 	CLEANUP_FD int fd = row ? -1 : rows_open_run(p->config, id, NULL);
 	if (!row && fd >= 0)
 		(void)rows_of_run(p->config, id, fd, &row, NULL);
-	(void)snprintf(p->after_time, sizeof p->after_time, "%s", row ? time_of(row) : "");
+	bool is_seen = row && viewer_sees(&p->query->viewer, text_of(row, "submitter"));
+	(void)snprintf(p->after_time, sizeof p->after_time, "%s", is_seen ? time_of(row) : "");
 }
 
 static int add_ledger(struct paging *p, struct ledger *l, uint64_t *ret_total, struct err *err)
@@ -167,7 +170,8 @@ static int add_ledger(struct paging *p, struct ledger *l, uint64_t *ret_total, s
 	CLEANUP_JSON json_t *rows = NULL;
 	size_t i;
 	json_t *row;
-	struct ledger_page ask = { .causes = &q->causes,
+	struct ledger_page ask = { .viewer = &q->viewer,
+				   .causes = &q->causes,
 				   .runtimes = &q->runtimes,
 				   .quests = &q->quests,
 				   .submitters = &q->submitters,

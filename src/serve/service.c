@@ -30,14 +30,15 @@ void service_poke(struct service *s)
 	(void)sd_event_source_set_enabled(s->pass, SD_EVENT_ONESHOT);
 }
 
-void service_tell(struct service *s, const char *id, const char *state, const char *cause,
-		  const char *what)
+void service_tell(struct service *s, const struct service_change *change)
 {
-	const struct service_change change = {
-		.id = id, .state = state, .cause = cause, .what = what
-	};
 	for (size_t i = 0; i < s->n_watchers; i++)
-		s->watchers[i].news(s->watchers[i].data, &change);
+		s->watchers[i].news(s->watchers[i].data, change);
+}
+
+struct service_use *service_counts(struct service *s, const struct submission *sub)
+{
+	return &s->queue.loads[sub->job.submitter].counts;
 }
 
 void service_note(struct service *s, const struct submission *sub, const struct submission_end *end)
@@ -70,14 +71,20 @@ void service_check_drained(struct service *s)
 /* It has been written, or is about to be. */
 static void forget(struct service *s, struct submission *sub, const char *state, const char *cause)
 {
+	const char *submitter = service_submitter(s, sub); /* these are never forgotten */
 	if (str_eq(state, "refused"))
-		s->counts.refused++;
+		service_counts(s, sub)->refused++;
 	else
-		s->counts.ended++;
+		service_counts(s, sub)->ended++;
 	char id[ID_MAX + 1];
 	(void)snprintf(id, sizeof id, "%s", submission_shown(sub));
 	queue_drop(&s->queue, sub, clock_monotonic_ns());
-	service_tell(s, id, "ended", cause, state); /* whoever hears it finds it so */
+	service_tell(s,
+		     &(struct service_change){ .id = id,
+					       .state = "ended",
+					       .cause = cause,
+					       .submitter = submitter,
+					       .what = state }); /* whoever hears it finds it so */
 	(void)sd_event_source_set_time_relative(s->deliver, DELIVER_USEC);
 	(void)sd_event_source_set_enabled(s->deliver, SD_EVENT_ONESHOT);
 	service_poke(s);

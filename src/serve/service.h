@@ -88,7 +88,9 @@ void service_copy(struct service *s, const struct copy_request *q, copy_done *do
 json_t *service_run(const struct service *s, const char *id);
 /* Rows of what waits and of what runs, in the order in which they are expected to start or did start: see ROW of the API. */
 json_t *service_rows(struct service *s);
-/* GET /v1/queue */
+/* Whose that is which waits or runs under this id, borrowed until the next event; NULL if nothing does. A resumed pipeline is its record's. */
+const char *service_submitter_of(const struct service *s, const char *id);
+/* GET /v1/queue, for those who see everything */
 json_t *service_queue(struct service *s);
 /* For /metrics and pages. */
 struct service_use {
@@ -100,11 +102,13 @@ struct service_use {
 	uint64_t memory_used, memory_cap, cpus_used, cpus_cap, pids_used,
 		pids_cap; /* cpus in thousandths */
 };
-void service_use(const struct service *s, struct service_use *ret);
+/* The share of a viewer; the caps are everybody's. */
+void service_use(const struct service *s, const struct viewer *viewer, struct service_use *ret);
 
 /* Every change of a state, as it happens. */
 struct service_change {
 	const char *id, *state, *cause; /* cause: NULL as long as there is none */
+	const char *submitter;          /* NULL: none */
 	const char *what; /* "submitted", "started", "ended", "cancelled", "retried", "refused" */
 };
 typedef void service_news(void *data, const struct service_change *change);

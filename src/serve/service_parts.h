@@ -66,7 +66,6 @@ struct service {
 	struct watcher *watchers;      /* owned */
 	size_t n_watchers;
 	struct service_shown rows, waiting;
-	struct service_use counts; /* what was, since we began; what is, is made from the queue */
 };
 
 /* service.c */
@@ -75,8 +74,9 @@ const char *service_submitter(const struct service *s, const struct submission *
 void service_check_drained(struct service *s);
 /* Something may fit now. */
 void service_poke(struct service *s);
-void service_tell(struct service *s, const char *id, const char *state, const char *cause,
-		  const char *what);
+void service_tell(struct service *s, const struct service_change *change);
+/* What was since we began, of the submitter of this one. */
+struct service_use *service_counts(struct service *s, const struct submission *sub);
 /* Writes where it is. */
 void service_note(struct service *s, const struct submission *sub,
 		  const struct submission_end *end);

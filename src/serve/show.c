@@ -283,15 +283,51 @@ json_t *service_queue(struct service *s)
 	return shown(s, &s->waiting, make_queue);
 }
 
-void service_use(const struct service *s, struct service_use *ret)
+const char *service_submitter_of(const struct service *s, const char *id)
 {
-	*ret = s->counts;
-	ret->waiting = s->queue.waiting.n;
-	ret->running = s->queue.running.n;
-	ret->memory_used = s->queue.used[SCHEDULE_MEMORY];
-	ret->memory_cap = s->cap[SCHEDULE_MEMORY];
-	ret->cpus_used = s->queue.used[SCHEDULE_CPUS];
-	ret->cpus_cap = s->cap[SCHEDULE_CPUS];
-	ret->pids_used = s->queue.used[SCHEDULE_PIDS];
-	ret->pids_cap = s->cap[SCHEDULE_PIDS];
+	const struct submission *sub = queue_find_shown(&s->queue, id);
+	return sub && sub->state != SUBMISSION_ENTERING && !sub->is_resume
+		       ? service_submitter(s, sub)
+		       : NULL;
+}
+
+static void add_counts(struct service_use *to, const struct service_use *more)
+{
+	to->submitted += more->submitted;
+	to->started += more->started;
+	to->ended += more->ended;
+	to->retried += more->retried;
+	to->refused += more->refused;
+	to->lookups.hit += more->lookups.hit;
+	to->lookups.miss += more->lookups.miss;
+	to->lookups.unusable += more->lookups.unusable;
+	to->waits.seconds += more->waits.seconds;
+	for (size_t i = 0; i <= WAITS_BOUNDS; i++)
+		to->waits.n[i] += more->waits.n[i];
+}
+
+void service_use(const struct service *s, const struct viewer *viewer, struct service_use *ret)
+{
+	const struct queue *q = &s->queue;
+	struct service_use u = { .memory_cap = s->cap[SCHEDULE_MEMORY],
+				 .cpus_cap = s->cap[SCHEDULE_CPUS],
+				 .pids_cap = s->cap[SCHEDULE_PIDS] };
+	CLEANUP_FREE bool *is_seen = xcalloc(q->n_submitters + 1, sizeof *is_seen);
+	for (size_t i = 0; i < q->n_submitters; i++) {
+		is_seen[i] = viewer_sees(viewer, q->submitter_names[i]);
+		if (is_seen[i])
+			add_counts(&u, &q->loads[i].counts);
+	}
+	for (size_t i = 0; i < q->waiting.n; i++)
+		u.waiting += is_seen[q->waiting.v[i]->job.submitter];
+	for (size_t i = 0; i < q->running.n; i++) {
+		const struct schedule_job *job = &q->running.v[i]->job;
+		if (!is_seen[job->submitter])
+			continue;
+		u.running++;
+		u.memory_used += job->need[SCHEDULE_MEMORY];
+		u.cpus_used += job->need[SCHEDULE_CPUS];
+		u.pids_used += job->need[SCHEDULE_PIDS];
+	}
+	*ret = u;
 }

@@ -18,12 +18,14 @@
 #define TOKENS_SIZE_MAX (1 << 20)
 #define TOKENS_MAX      1000
 #define SECRET_BYTES    32
-#define DEFAULT_USER    "nobody"
 
 static const struct {
 	enum scope scope;
 	const char *name;
-} scope_names[] = { { SCOPE_READ, "read" }, { SCOPE_SUBMIT, "submit" }, { SCOPE_ADMIN, "admin" } };
+} scope_names[] = { { SCOPE_READ, "read" },
+		    { SCOPE_READ_ALL, "read-all" },
+		    { SCOPE_SUBMIT, "submit" },
+		    { SCOPE_ADMIN, "admin" } };
 #define N_SCOPES (sizeof scope_names / sizeof *scope_names)
 
 void tokens_release(struct tokens *t)
@@ -52,9 +54,9 @@ int token_scopes_parse(const char *text, unsigned *ret, struct err *err)
 		if (!scope)
 			return err_caller(
 				err,
-				"'%.40s' is no scope; write read, submit or admin, with commas between them",
+				"'%.40s' is no scope; write read, read-all, submit or admin, with commas between them",
 				word);
-		scopes |= scope;
+		scopes |= scope | (scope == SCOPE_READ_ALL ? SCOPE_READ : 0);
 		at += n;
 		if (!*at)
 			break;
@@ -116,6 +118,7 @@ static int take(const json_t *o, struct token *t)
 	/* A user who is gone has no rights left, and neither has his token. Nor has it those of somebody who got the name since: the uid
 	 * of the user that it was made for is recorded, except by version 0.1. */
 	const json_t *uid = json_object_get(o, "uid");
+	t->is_of_first_version = !uid;
 	t->is_user_gone = user_ids(user, t) < 0 ||
 			  (json_is_integer(uid) && json_integer_value(uid) != (json_int_t)t->uid);
 	if (t->is_user_gone)
@@ -212,7 +215,12 @@ json_t *tokens_json(const struct tokens *t)
 	json_t *list = json_array();
 	for (size_t i = 0; i < t->n; i++) {
 		const struct token *one = &t->v[i];
-		const char *note = one->is_user_gone ? "invalid: its user was removed" : NULL;
+		bool is_narrower = one->is_of_first_version && (one->scopes & SCOPE_READ) &&
+				   !(one->scopes & (SCOPE_READ_ALL | SCOPE_ADMIN));
+		const char *note =
+			one->is_user_gone ? "invalid: its user was removed"
+			: is_narrower ? "from 0.1: now sees only its own runs, see --scope read-all"
+				      : NULL;
 		json_array_append_new(
 			list, json_pack("{s:s,s:o,s:o,s:o,s:o,s:s?}", "name", one->name, "scopes",
 					token_scopes_json(one->scopes), "user",
@@ -272,7 +280,7 @@ static void make_text(char ret[TOKEN_TEXT])
 int token_create(const char *home, const struct token_request *request, char ret_text[TOKEN_TEXT],
 		 struct err *err)
 {
-	const char *user = request->user ? request->user : DEFAULT_USER;
+	const char *user = request->user ? request->user : TOKEN_NO_USER;
 	struct token who = { 0 };
 	char hex[HASH_HEX];
 	CLEANUP_JSON json_t *file = NULL;

@@ -12,7 +12,8 @@
 #define TOKENS_FILE    "tokens.json"
 #define TOKEN_PREFIX   "cupel_"
 #define TOKEN_NAME_MAX 40
-#define TOKEN_TEXT     64 /* room for one, with the NUL */
+#define TOKEN_NO_USER  "nobody" /* of a token that was made without a user */
+#define TOKEN_TEXT     64       /* room for one, with the NUL */
 
 struct token {
 	char name[TOKEN_NAME_MAX + 1];
@@ -21,7 +22,8 @@ struct token {
 	char *user;            /* owned; whose rights on files count */
 	uid_t uid;
 	gid_t gid;
-	bool is_user_gone; /* removed, or the name has another uid now: no scopes are left */
+	bool is_of_first_version; /* made when the scope read showed everybody's runs */
+	bool is_user_gone;        /* removed, or the name has another uid now: no scopes are left */
 	uint64_t created_ns, expires_ns; /* unix; 0: never */
 };
 struct tokens {

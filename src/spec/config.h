@@ -51,11 +51,14 @@ enum cgroup_manager { CGROUP_AUTO, CGROUP_V1, CGROUP_V2, CGROUP_SYSTEMD };
 /* The service; see cupel-serve(1). */
 #define SERVICE_SOCKET_MAX  100               /* sun_path has 108 */
 #define SERVICE_SOCKET_HOST "/run/cupel.sock" /* of the home /var/lib/cupel */
+enum visibility { VISIBILITY_OWN, VISIBILITY_ALL };
+extern const char *const visibility_names[];
 struct service_settings {
-	char *socket;         /* owned or NULL: see config_service_socket */
-	char *group;          /* owned or NULL: only its own user may open the socket */
-	char *listen;         /* owned or NULL: no TCP; "ADDRESS:PORT" */
-	uint64_t max_running; /* 0: as many as fit */
+	enum visibility visibility; /* which runs a submitter may see: spec/viewer.h */
+	char *socket;               /* owned or NULL: see config_service_socket */
+	char *group;                /* owned or NULL: only its own user may open the socket */
+	char *listen;               /* owned or NULL: no TCP; "ADDRESS:PORT" */
+	uint64_t max_running;       /* 0: as many as fit */
 	uint64_t max_queued_per_submitter;
 	uint64_t max_running_per_submitter; /* 0: as many as fit */
 	struct pairs shares;                /* submitter -> weight; others have 1 */

@@ -83,6 +83,25 @@ READER(read_max_running_each)
 			   &layer->config->service.max_running_per_submitter, err);
 }
 
+const char *const visibility_names[] = { "own", "all" };
+
+READER(read_visibility)
+{
+	struct config_layer *layer = target;
+	CLEANUP_FREE char *text = NULL;
+	char shown[SHOW_ROOM];
+	int r = node_string(d, n, &text, err);
+	if (r < 0)
+		return r;
+	bool is_all = str_eq(text, visibility_names[VISIBILITY_ALL]);
+	if (!is_all && !str_eq(text, visibility_names[VISIBILITY_OWN]))
+		return node_error(d, n, err, "'%s' is no visibility; write own or all",
+				  show_text(text, shown));
+	layer->config->service.visibility = is_all ? VISIBILITY_ALL : VISIBILITY_OWN;
+	config_say(layer, d, n, "service.visibility");
+	return 0;
+}
+
 READER(read_check_runtimes)
 {
 	struct config_layer *layer = target;
@@ -133,6 +152,7 @@ int config_read_service(const struct document *d, const struct node *n, void *ta
 		{ "max_running_per_submitter", read_max_running_each },
 		{ "shares", read_shares },
 		{ "check_runtimes", read_check_runtimes },
+		{ "visibility", read_visibility },
 	};
 	return map_read(d, n, ROWS(rows), target, err);
 }

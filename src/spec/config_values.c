@@ -186,6 +186,7 @@ static void list_service(struct listing *to)
 		str_addf(&shares, "%s%s %s", i ? ", " : "", s->shares.v[i].key,
 			 s->shares.v[i].value);
 	list_text(to, "service.shares", str_text(&shares));
+	list_text(to, "service.visibility", visibility_names[s->visibility]);
 	list_text(to, "service.check_runtimes",
 		  s->check_runtimes_ns
 			  ? num_write_duration(s->check_runtimes_ns, every, sizeof every)

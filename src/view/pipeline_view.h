@@ -1,6 +1,7 @@
 /* Pipelines for people and programs, in a terminal. */
 #pragma once
 
+#include "spec/viewer.h"
 #include "view/pipeline_dossier.h"
 #include "view/table.h"
 
@@ -12,8 +13,9 @@ int pipeline_print(const struct config *c, const struct pipeline_dossier *d, str
 
 /* pipelines_view.c: those there are. */
 struct pipelines_query {
-	const char *after; /* or NULL: all */
-	uint64_t limit;    /* 0: none */
+	const struct viewer *viewer; /* only those that it may see */
+	const char *after;           /* or NULL: all */
+	uint64_t limit;              /* 0: none */
 	bool is_reverse;
 };
 /* {"id","name","state","quest","file","done","total","created","started","ended","directory"} each. One that cannot be read has "error". */

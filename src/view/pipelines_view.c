@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
+#include "flow/record.h"
 #include "view/dossier.h"
 #include "view/pipeline_view.h"
 
@@ -62,6 +63,13 @@ static json_t *one(const struct config *c, const char *id)
 	return o;
 }
 
+static bool is_visible(const struct config *c, const struct viewer *viewer, const char *id)
+{
+	char submitter[VIEWER_NAME_MAX + 1];
+	return viewer->sees_all ||
+	       (flow_record_submitter(c, id, submitter) >= 0 && viewer_sees(viewer, submitter));
+}
+
 int pipelines_json(const struct config *c, const struct pipelines_query *q, json_t **ret,
 		   struct err *err)
 {
@@ -73,7 +81,8 @@ int pipelines_json(const struct config *c, const struct pipelines_query *q, json
 	for (size_t i = 0; i < ids.n && (!q->limit || json_array_size(list) < q->limit); i++) {
 		const char *id = ids.v[q->is_reverse ? ids.n - 1 - i : i];
 		int order = q->after ? strcmp(id, q->after) : 0;
-		if (!q->after || (q->is_reverse ? order < 0 : order > 0))
+		if ((!q->after || (q->is_reverse ? order < 0 : order > 0)) &&
+		    is_visible(c, q->viewer, id))
 			json_array_append_new(list, one(c, id));
 	}
 	*ret = list;

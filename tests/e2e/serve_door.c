@@ -107,7 +107,7 @@ static void drained(void *data)
 static void say_use(const struct service *s)
 {
 	struct service_use u = { 0 };
-	service_use(s, &u);
+	service_use(s, &viewer_all, &u);
 	say(json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "waiting", (json_int_t)u.waiting,
 		      "running", (json_int_t)u.running, "submitted", (json_int_t)u.submitted,
 		      "started", (json_int_t)u.started, "ended", (json_int_t)u.ended, "retried",

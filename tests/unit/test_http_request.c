@@ -120,7 +120,8 @@ static int tear_down(void **state)
 static void ask(struct place *p, void (*handle)(struct request *), char *ret, size_t room)
 {
 	static const char text[] = "GET /forgotten HTTP/1.1\r\nHost: x\r\n\r\n";
-	static struct route route = { METHOD_GET, "/forgotten", 0, NULL, "forget", "Nothing." };
+	static struct route route = { METHOD_GET, "/forgotten", 0,         ROUTE_OPEN,
+				      NULL,       "forget",     "Nothing." };
 	ssize_t n = -1;
 	route.handle = handle;
 	chosen = &route;

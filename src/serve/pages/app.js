@@ -166,9 +166,10 @@ function showLink(isLive) {
 }
 
 function showIdentity(about) {
-	const { name, scopes } = about.identity || {};
+	const { name, scopes, sees } = about.identity || {};
 	app.identity = about.identity || null;
 	put(document.getElementById("identity"), el("bdi", { title: `may: ${(scopes || []).join(", ")}; cupel ${clean(about.version, 20)}` }, clean(name, 40)),
+		sees === "own" ? el("span", { title: "Pages, counts and sums cover the runs that you submitted. The scope read-all shows everybody's." }, " (own runs)") : null,
 		token() ? [" ", button("Forget token", { class: "quiet" }, () => { forgetToken(); location.reload(); })] : null);
 }
 

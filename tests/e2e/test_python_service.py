@@ -230,7 +230,7 @@ def test_over_tcp_with_a_token(service, package):
              attempt(lambda: reader.submit("true")), attempt(lambda: cupel.Client(token="cupel_none").list()),
              facts(isolated_run("exit 5")))
         reader.close()
-        """, token("reader", "read"), CUPEL_SERVICE=f"http://127.0.0.1:{PORT}", CUPEL_TOKEN=token("writer", "read,submit"))
+        """, token("reader", "read-all"), CUPEL_SERVICE=f"http://127.0.0.1:{PORT}", CUPEL_TOKEN=token("writer", "read,submit"))
     assert told == [["read", "submit"], "ok", True, 4, "hi\n", ["Refused", 403], ["Refused", 401], [5, "exit"]]
 
 

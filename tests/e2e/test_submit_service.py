@@ -296,7 +296,7 @@ def _elsewhere(service, callers):
         port = s.getsockname()[1]
     service.stop()
     service.caller.configure(SETTINGS % (1, f", listen: '127.0.0.1:{port}'"))
-    token = service.ask("token", "create", "tester", "--scope", "read,submit", "--user", "root").split()[-1]
+    token = service.ask("token", "create", "tester", "--scope", "read-all,submit").split()[-1]
     service.start()
     other = lib.Cupel("root")
 

@@ -9,21 +9,24 @@
 #include "ledger/chain.h"
 
 struct audit_args {
-	bool json, outputs;
+	bool json, fast;
 };
 
-enum { SET_JSON, SET_OUTPUTS };
+enum { SET_JSON, SET_OUTPUTS, SET_FAST };
 
 static int set(void *target, const struct option_row *row, const char *value, struct err *err)
 {
 	struct audit_args *a = target;
 	a->json |= row->number == SET_JSON;
-	a->outputs |= row->number == SET_OUTPUTS;
+	if (row->number == SET_OUTPUTS || row->number == SET_FAST)
+		a->fast = row->number == SET_FAST;
 	return 0;
 }
 
 static const struct option_row rows[] = {
-	{ 0, "outputs", NULL, "read each output too, and hold it against its digest", set,
+	{ 0, "fast", NULL, "do not read outputs: compare their names and sizes only", set,
+	  SET_FAST },
+	{ 0, "outputs", NULL, "read outputs and compare their checksums (default)", set,
 	  SET_OUTPUTS },
 	{ 0, "json", NULL, "print JSON", set, SET_JSON },
 };
@@ -84,7 +87,7 @@ static int main_verify(const struct command *self, int argc, char **argv)
 	r = config_read(&(struct config_where){ 0 }, &config, &err);
 	if (r >= 0)
 		r = audit_verify(&config, rest.first < argc ? argv[rest.first] : NULL,
-				 args.outputs ? AUDIT_OUTPUTS : AUDIT_RECORDS, &report, &err);
+				 args.fast ? AUDIT_LISTING : AUDIT_OUTPUTS, &report, &err);
 	if (r < 0)
 		return cli_fail(&err);
 	if (args.json)

@@ -1,9 +1,11 @@
 /* Follows the links of records. */
 #include "health/audit.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -151,32 +153,113 @@ static int check_files(struct audit *a, const json_t *data)
 	return 0;
 }
 
-static int check_outputs(struct audit *a)
+/* By name and size, which costs no reading. */
+static int check_size(struct audit *a, const char *path, const json_t *size)
 {
-	static const char *const dirs[] = { "outputs", "partial" };
-	CLEANUP_JSON json_t *manifest = NULL;
-	struct err err = { 0 };
 	struct stat st = { 0 };
-	size_t i, at = 0;
+	CLEANUP_FD int fd = fs_open_beneath(a->dir_fd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return broken(a, path, 0, "%s", strerrordesc_np(fd < 0 ? -fd : errno));
+	if (!S_ISREG(st.st_mode))
+		return broken(a, path, 0, "it is not a regular file any more");
+	return st.st_size == json_integer_value(size)
+		       ? 0
+		       : broken(a, path, 0, "it has %lld bytes; %lld were recorded",
+				(long long)st.st_size, (long long)json_integer_value(size));
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* A directory of outputs, and what may be in it. */
+struct listing {
+	struct audit *a;
+	struct strv names; /* sorted; with "outputs/" or "partial/" before them */
+};
+
+/* Takes the descriptor. Directories are no content: one without a file is what an output that was refused left. */
+static int check_listing(const struct listing *l, int fd, const char *directory, int depth)
+{
+	DIR *dir = fd >= 0 && depth <= OUTPUT_DEPTH_MAX ? fdopendir(fd) : NULL;
+	int r = 0;
+	if (!dir) {
+		cleanup_fd(&fd);
+		return broken(l->a, directory, 0, "the directory can't be read");
+	}
+	for (const struct dirent *e; !r && (e = readdir(dir));) {
+		struct stat st = { 0 };
+		CLEANUP_FREE char *path = xasprintf("%s/%s", directory, e->d_name);
+		if (str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
+			continue;
+		if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISDIR(st.st_mode))
+			r = check_listing(l,
+					  openat(dirfd(dir), e->d_name,
+						 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+					  path, depth + 1);
+		else if (!l->names.n ||
+			 !bsearch(&path, l->names.v, l->names.n, sizeof *l->names.v, compare_texts))
+			r = broken(
+				l->a, path, 0,
+				"it was not collected from the run: outputs.json does not have it");
+	}
+	(void)closedir(dir);
+	return r;
+}
+
+static int check_recorded(struct audit *a, const json_t *manifest, const char *directory,
+			  struct strv *ret_names)
+{
+	size_t i;
 	json_t *file;
-	int r = json_read_file(a->dir_fd, "outputs.json", RECORD_MAX, &manifest, &err);
-	if (r == -ENOENT)
-		return 0; /* it never came to that; if it did, the last event has missed it already */
-	if (r < 0)
-		return broken(a, "outputs.json", 0, "%s", err.text);
-	if (fstatat(a->dir_fd, dirs[at], &st, AT_SYMLINK_NOFOLLOW) < 0)
-		at++;
-	if (at && fstatat(a->dir_fd, "partial.expired", &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return 0; /* removed by gc, for their age: they were never results */
 	json_array_foreach(json_object_get(manifest, "files"), i, file)
 	{
 		CLEANUP_FREE char *name = fetch_path(file);
-		CLEANUP_FREE char *path = xasprintf("%s/%s", dirs[at], name ? name : "?");
-		r = check_digest(a, path, text_of(file, "sha256"));
+		CLEANUP_FREE char *path = xasprintf("%s/%s", directory, name ? name : "?");
+		int r = a->depth == AUDIT_OUTPUTS
+				? check_digest(a, path, text_of(file, "sha256"))
+				: check_size(a, path, json_object_get(file, "size"));
 		if (r)
 			return r;
+		strv_take(ret_names, take_ptr(path));
 	}
+	if (ret_names->n)
+		qsort(ret_names->v, ret_names->n, sizeof *ret_names->v, compare_texts);
 	return 0;
+}
+
+static bool has(const struct audit *a, const char *name)
+{
+	struct stat st = { 0 };
+	return fstatat(a->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* What a manifest names is there, and nothing else. */
+static int check_outputs(struct audit *a)
+{
+	CLEANUP_JSON json_t *manifest = NULL;
+	CLEANUP_STRV struct strv names = { 0 };
+	struct err err = { 0 };
+	bool is_aside = !has(a, "outputs");
+	const char *directory = is_aside ? "partial" : "outputs";
+	int r = json_read_file(a->dir_fd, "outputs.json", RECORD_MAX, &manifest, &err);
+	if (r < 0 && r != -ENOENT)
+		return broken(a, "outputs.json", 0, "%s", err.text);
+	if (r == -ENOENT && is_aside)
+		return 0; /* a crash came before the list; what it left is no result */
+	if (is_aside && has(a, "partial.expired"))
+		return 0; /* removed by gc, for their age: they were never results */
+	if (!is_aside && has(a, "partial"))
+		return broken(a, "partial", 0, "a run has outputs or partial outputs, never both");
+	r = check_recorded(a, manifest, directory, &names);
+	if (r || (is_aside && !has(a, directory)))
+		return r; /* nothing was collected */
+	const struct listing l = { .a = a, .names = names };
+	return check_listing(
+		&l, openat(a->dir_fd, directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+		directory, 0);
 }
 
 /* The verdict names the last event, and the last event the verdict. */

@@ -11,7 +11,11 @@
 
 #define AUDIT_BROKEN_MAX 100 /* that are named; all are counted */
 
-enum audit_depth { AUDIT_RECORDS, AUDIT_OUTPUTS };
+enum audit_depth {
+	AUDIT_RECORDS, /* the record alone: events, files, verdict */
+	AUDIT_LISTING, /* and whether the outputs are those of outputs.json, by name and size */
+	AUDIT_OUTPUTS, /* and whether they have the recorded bytes: each is read */
+};
 
 struct audit_report {
 	uint64_t runs, events, files;
@@ -26,7 +30,7 @@ struct audit_report {
 void audit_report_release(struct audit_report *r);
 #define CLEANUP_AUDIT_REPORT CLEANUP(audit_report_release)
 
-/* One run, or all of them (NULL), and then the chain of all runs (ledger/chain.h) too. Changes nothing. With AUDIT_OUTPUTS each output is read too. -ENOENT (caller) if there is no such run;
+/* One run, or all of them (NULL), and then the chain of all runs (ledger/chain.h) too. Changes nothing. -ENOENT (caller) if there is no such run;
  * a broken link is no error. */
 int audit_verify(const struct config *c, const char *id, enum audit_depth depth,
 		 struct audit_report *ret, struct err *err);

@@ -45,7 +45,8 @@ def test_whole_records_hold(done):
     assert report["runs"] == 2 and report["events"] == 12
     assert report["files"] == 15, "seven of each run, and an output"
     assert verify(caller, "b")[1]["runs"] == 1
-    assert "2 runs, 12 events, 14 files: 0 broken" in caller.call(caller.binary, "audit", "verify")[1]
+    assert "2 runs, 12 events, 15 files: 0 broken" in caller.call(caller.binary, "audit", "verify")[1]
+    assert "2 runs, 12 events, 14 files: 0 broken" in caller.call(caller.binary, "audit", "verify", "--fast")[1], "no output was read"
     assert verify(caller, "--outputs")[1] == report, "looking changes nothing"
 
 
@@ -80,6 +81,64 @@ def test_a_change_is_named(done, name, change, file, line):
     assert (link["run"], link["file"], link["line"]) == ("b", file, line), link
     words = caller.call(caller.binary, "audit", "verify", "--outputs")[1]
     assert words.startswith(f"broken: b/{file}{f':{line}' if line else ''}: ")
+
+
+@pytest.fixture
+def three(fresh):
+    """A run with three outputs, one of them of another name than UTF-8 has."""
+    result = fresh.run("--", "sh", "-c", "echo x > out/x; mkdir out/d; echo y > out/d/y; printf z > $(printf 'out/\\377')", id="b")
+    assert result.cause == "ok"
+    return fresh, result.run_dir / "outputs"
+
+
+def put_link(top):
+    (top / "out/link").symlink_to("/etc/passwd")
+
+
+def exchange(top):
+    (top / "out/x").unlink()
+    (top / "out/x").symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize("act, file, is_fast", [
+    (lambda top: edit(top / "out/x", lambda t: b"y\n"), "out/x", False),
+    (lambda top: edit(top / "out/x", lambda t: b"longer\n"), "out/x", True),
+    (lambda top: (top / "out/d/y").unlink(), "out/d/y", True),
+    (lambda top: (top / "out/added").write_text(""), "out/added", True),
+    (lambda top: (top / "added").write_text("x"), "added", True),
+    (lambda top: (top / "out/d/.hidden").write_text("x"), "out/d/.hidden", True),
+    (put_link, "out/link", True),
+    (lambda top: os.mkfifo(top / "out/fifo"), "out/fifo", True),
+    (exchange, "out/x", True),
+])
+def test_outputs_are_part_of_what_is_verified(three, act, file, is_fast):
+    """Without an option, and with --fast as far as names and sizes tell."""
+    caller, top = three
+    assert verify(caller)[0] == verify(caller, "--fast")[0] == 0, "the control"
+    act(top)
+    for options, is_found in (((), True), (("b",), True), (("--fast",), is_fast)):
+        status, report = verify(caller, *options)
+        found = [(link["run"], link["file"]) for link in report["links"]]
+        assert (status, found) == ((1, [("b", f"outputs/{file}")]) if is_found else (0, [])), (options, report)
+
+
+def test_outputs_of_a_run_that_has_none(fresh):
+    run_dir = fresh.run("--", "true", id="b").run_dir
+    assert verify(fresh)[0] == 0 and not (run_dir / "outputs").exists()
+    (run_dir / "outputs").mkdir()
+    assert verify(fresh)[0] == 0, "a directory is no output"
+    (run_dir / "outputs/x").write_text("x")
+    assert verify(fresh)[1]["links"][0]["file"] == "outputs/x"
+
+
+def test_partial_outputs_are_verified_too(fresh):
+    run_dir = fresh.run("--", "sh", "-c", "echo x > out/x; exit 3", id="b").run_dir
+    assert (run_dir / "partial/out/x").exists() and verify(fresh)[0] == 0
+    (run_dir / "partial/out/more").write_text("")
+    assert verify(fresh)[1]["links"][0]["file"] == "partial/out/more"
+    (run_dir / "partial/out/more").unlink()
+    (run_dir / "outputs").mkdir()
+    assert verify(fresh)[1]["links"][0]["file"] == "partial"
 
 
 def test_a_file_that_is_gone_is_named(done):

@@ -2,6 +2,7 @@
  * everything above is the same for all. SQL is written once, in what both understand, with $1, $2... in rising order. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -52,8 +53,12 @@ struct ledger_ops {
 /* `path`: made if it is not there. */
 int ledger_sqlite(const char *path, struct ledger **ret, struct err *err);
 int ledger_postgres(const char *url, struct ledger **ret, struct err *err);
-/* Somebody else's file, only to be read: nothing is made, changed or locked for longer than a statement. -ENOENT if it is not there. */
+/* Somebody else's file, only to be read: under a shared lock while a transaction or statement lasts, as any reader. While another process writes it
+ * we wait up to 10 s, then statements fail with -EAGAIN. -ENOENT if it is not there. */
 int ledger_sqlite_read(const char *path, struct ledger **ret, struct err *err);
+/* Of such a file: it was read without locks, since nobody had it open, and somebody has opened or written it since. What was read, and any failure,
+ * then counts for nothing: read it again. */
+bool ledger_sqlite_is_stale(struct ledger *l);
 
 /* Ends an open transaction, whatever has happened. */
 struct transaction {

@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "ledger/backend.h"
@@ -35,6 +36,9 @@ struct sqlite {
 	void *library;                         /* owned */
 	sqlite3 *db;                           /* owned */
 	char *path;                            /* owned */
+	bool is_others;                        /* somebody else's, which is only read */
+	bool is_immutable;                     /* read without locks: nobody had it open */
+	struct stat seen;                      /* of such a file, when it was opened */
 	sqlite3_stmt *prepared[STATEMENT_MAX]; /* owned */
 #define SQLITE_MEMBER(name) __typeof__(sqlite3_##name) *name;
 	SQLITE_FUNCTIONS(SQLITE_MEMBER)
@@ -97,8 +101,13 @@ static int failed(struct sqlite *s, int code, const char *doing, struct err *err
 	default:
 		break;
 	}
-	return err_set(err, ERR_HOST, e, "%s in %s: %s", doing, s->path,
-		       s->db ? s->errmsg(s->db) : "out of memory");
+	/* Only who may write can roll it back. */
+	const char *why =
+		s->is_others && e == EACCES
+			? "whoever wrote it last died and left a journal; open it once with its own program"
+		: s->db ? s->errmsg(s->db)
+			: "out of memory";
+	return err_set(err, ERR_HOST, e, "%s in %s: %s", doing, s->path, why);
 }
 
 static int script(struct ledger *l, const char *sql, struct err *err)
@@ -297,32 +306,62 @@ int ledger_sqlite(const char *path, struct ledger **ret, struct err *err)
 	return 0;
 }
 
-/* Without a log all that counts is in the file, and it can be read without a lock or an index of that log, which SQLite would make
- * beside it. */
-static char *read_uri(const char *path)
+#define HEADER_WAL_AT 18 /* of the file format: 2 is WAL, 1 a rollback journal */
+
+/* Is it in WAL mode, by its header? */
+static bool is_wal(const char *path)
+{
+	static const char magic[] = "SQLite format 3";
+	char header[HEADER_WAL_AT + 1];
+	CLEANUP_FD int fd = open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	return fd >= 0 && read(fd, header, sizeof header) == sizeof header &&
+	       memcmp(header, magic, sizeof magic) == 0 && header[HEADER_WAL_AT] == 2;
+}
+
+/* Its log, or the index of its log, is there as long as anybody has the database open. */
+static bool has_log(const char *path)
+{
+	CLEANUP_FREE char *log = xasprintf("%s-wal", path);
+	CLEANUP_FREE char *index = xasprintf("%s-shm", path);
+	struct stat st = { 0 };
+	return (stat(log, &st) == 0 && st.st_size > 0) || access(index, F_OK) == 0;
+}
+
+/* In WAL mode SQLite would make a log and its index beside the file, even to read it. If nobody has it open, all that counts is in the file, which can
+ * be read without them and without locks; ledger_sqlite_is_stale tells whether somebody came meanwhile. Any other file is read under SQLite's locks. */
+static char *read_uri(struct sqlite *s)
 {
 	CLEANUP_STR struct str uri = { 0 };
-	CLEANUP_FREE char *log = xasprintf("%s-wal", path);
-	struct stat st = { 0 };
-	bool has_log = stat(log, &st) == 0 && st.st_size > 0;
+	s->is_immutable = is_wal(s->path) && !has_log(s->path) && stat(s->path, &s->seen) == 0;
 	str_add(&uri, "file:");
-	for (; *path; path++)
+	for (const char *path = s->path; *path; path++)
 		if (strchr("?#%", *path))
 			str_addf(&uri, "%%%02x", (unsigned char)*path);
 		else
 			str_add_n(&uri, path, 1);
-	str_add(&uri, has_log ? "?mode=ro" : "?mode=ro&immutable=1");
+	str_add(&uri, s->is_immutable ? "?mode=ro&immutable=1" : "?mode=ro");
 	return str_take(&uri);
+}
+
+bool ledger_sqlite_is_stale(struct ledger *l)
+{
+	const struct sqlite *s = of(l);
+	struct stat now = { 0 };
+	return s->is_immutable &&
+	       (has_log(s->path) || stat(s->path, &now) < 0 || now.st_ino != s->seen.st_ino ||
+		now.st_size != s->seen.st_size || now.st_mtim.tv_sec != s->seen.st_mtim.tv_sec ||
+		now.st_mtim.tv_nsec != s->seen.st_mtim.tv_nsec);
 }
 
 int ledger_sqlite_read(const char *path, struct ledger **ret, struct err *err)
 {
 	struct sqlite *s = xcalloc(1, sizeof *s);
-	CLEANUP_FREE char *uri = read_uri(path);
 	s->ledger.ops = &ops;
 	s->path = xstrdup(path);
+	s->is_others = true;
 	int r = access(path, R_OK) < 0 ? err_errno(err, "read %s", path) : load(s, err);
 	if (r >= 0) {
+		CLEANUP_FREE char *uri = read_uri(s);
 		int code = s->open_v2(uri, &s->db,
 				      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
 				      NULL);

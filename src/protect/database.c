@@ -227,18 +227,10 @@ static int sqlite_table(const struct reading *r, const char *name, struct err *e
 	return 0;
 }
 
-static int look_sqlite(const struct protect_look *q, struct reading *r, struct err *err)
+static int sqlite_tables(const struct reading *r, struct err *err)
 {
-	CLEANUP(rights_restore) struct rights rights = { 0 };
-	CLEANUP_LEDGER struct ledger *l = NULL;
 	CLEANUP_STRV struct strv names = { 0 };
-	const char *path = q->what + strlen("sqlite:");
-	int e = rights_of_owner(path, &rights, err);
-	if (e >= 0)
-		e = ledger_sqlite_read(path, &l, err);
-	r->ledger = l;
-	if (e >= 0)
-		e = l->ops->script(l, "BEGIN", err);
+	int e = r->ledger->ops->script(r->ledger, "BEGIN", err);
 	if (e >= 0)
 		e = ask(r, "SELECT type || ' ' || name, sql FROM sqlite_master", schema_row,
 			r->items, err);
@@ -249,6 +241,23 @@ static int look_sqlite(const struct protect_look *q, struct reading *r, struct e
 			name_row, &names, err);
 	for (size_t i = 0; e >= 0 && i < names.n; i++)
 		e = sqlite_table(r, names.v[i], err);
+	return e;
+}
+
+static int look_sqlite(const struct protect_look *q, struct reading *r, struct err *err)
+{
+	CLEANUP(rights_restore) struct rights rights = { 0 };
+	CLEANUP_LEDGER struct ledger *l = NULL;
+	const char *path = q->what + strlen("sqlite:");
+	int e = rights_of_owner(path, &rights, err);
+	if (e >= 0)
+		e = ledger_sqlite_read(path, &l, err);
+	if (e < 0)
+		return e;
+	r->ledger = l;
+	e = sqlite_tables(r, err);
+	if (ledger_sqlite_is_stale(l))
+		return err_set(err, ERR_HOST, ESTALE, "it was changed while it was read");
 	return e;
 }
 

@@ -1,5 +1,6 @@
 /* What analyses must never change, as it is now and as it was accepted: files and trees by stat and content, SQLite files and
- * PostgreSQL databases by schema, counts and cheap checksums. Only looks: nothing of what is protected is ever changed or locked.
+ * PostgreSQL databases by schema, counts and cheap checksums. Only looks: nothing of what is protected is ever changed, and nothing is locked
+ * but an SQLite file, by the shared lock of a reader while its rows are read.
  *
  * A thing is named as the configuration names it: "/PATH", "sqlite:/PATH", "postgresql://...". At stat depth a tree costs an lstat for each
  * file, an SQLite file one for itself and its log, a PostgreSQL database one connection and two queries over its catalogue. */

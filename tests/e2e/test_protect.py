@@ -345,6 +345,59 @@ def test_an_sqlite_file(guarded):
     assert ("missing", f"sqlite:{path}") in guarded.changes()
 
 
+def test_an_sqlite_file_that_is_being_written(rooted):
+    """In rollback mode a writer changes the file itself: SQLite's locks tell when it may be read."""
+    path = rooted.place / "app.db"
+    sqlite_change(path, "CREATE TABLE t (x); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) "
+                  "INSERT INTO t SELECT printf('%01000d', i) FROM n;")
+    rooted.protect(f"sqlite:{path}")
+    rooted.accept()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.executescript("PRAGMA cache_size = 5; BEGIN IMMEDIATE; UPDATE t SET x = x || 'longer'; DELETE FROM t WHERE rowid % 2;")
+        answer = rooted.call("check", "--deep", status=2)[0]
+        assert answer["status"] == "unchecked" and "database is locked" in answer["error"], answer
+        db.execute("ROLLBACK")
+        assert rooted.call("check", "--deep")[0]["status"] == "ok", "nothing was committed"
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("DELETE FROM t WHERE rowid = 1")
+        assert rooted.call("check", "--deep")[0]["status"] == "ok", "a writer that has only begun is no hindrance"
+        db.execute("COMMIT")
+    assert rooted.changes("--deep")["changed", "t"] == "2000 rows -> 1999"
+
+
+def test_an_sqlite_file_whose_writer_died(rooted):
+    """Its journal is left alone: only its own program may play it back."""
+    path = rooted.place / "app.db"
+    sqlite_change(path, "CREATE TABLE t (x); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) "
+                  "INSERT INTO t SELECT printf('%01000d', i) FROM n;")
+    rooted.protect(f"sqlite:{path}")
+    rooted.accept()
+    script = "import os, sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None); db.executescript('PRAGMA cache_size = 5; BEGIN; DELETE FROM t WHERE rowid % 2'); os._exit(0)"
+    subprocess.run(["/usr/bin/python3", "-c", script, path], check=True)
+    journal = path.with_name("app.db-journal")
+    before = path.read_bytes(), journal.read_bytes()
+    answer = rooted.call("check", "--deep", status=2)[0]
+    assert answer["status"] == "unchecked" and "open it once with its own program" in answer["error"], answer
+    assert (path.read_bytes(), journal.read_bytes()) == before
+    sqlite_change(path, "SELECT count(*) FROM t")
+    assert rooted.call("check", "--deep")[0]["status"] == "ok"
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_nothing_is_made_beside_an_sqlite_file(rooted, mode):
+    """Also in a directory that nobody can write."""
+    path = rooted.place / "shelf/app.db"
+    path.parent.mkdir()
+    sqlite_change(path, f"PRAGMA journal_mode = {mode}; CREATE TABLE t (x); INSERT INTO t VALUES (1);")
+    os.chown(path, platforms.PLATFORM_ID, platforms.PLATFORM_ID)
+    rooted.protect(f"sqlite:{path}")
+    for owner in (platforms.PLATFORM_ID, 0):  # may the file's owner write there?
+        os.chown(path.parent, owner, owner)
+        rooted.accept()
+        assert rooted.call("check", "--deep")[0]["status"] == "ok"
+        assert os.listdir(path.parent) == ["app.db"]
+
+
 def test_an_sqlite_file_with_a_log(rooted):
     """What is in the log only counts too, and whoever has it open is not disturbed."""
     path = rooted.place / "app.db"

@@ -168,6 +168,7 @@ static void plan_names(const struct plan_request *q, struct plan *p)
 						  : xstrdup(p->work_dir);
 	p->cwd = xstrdup(p->work_dir);
 	p->hostname = xstrdup("cupel");
+	p->cpu_weight = q->config->cpu_weight;
 	if (q->analysis->checkpoint)
 		p->checkpoint = path_join(p->work_dir, q->analysis->checkpoint);
 	p->limits = *q->limits;

@@ -95,6 +95,7 @@ struct plan {
 	size_t n_rlimits;
 	cpu_set_t cpus; /* the analysis may use these */
 	int n_cpus;
+	unsigned cpu_weight; /* of all runs together, see cupel.yaml(5) */
 	bool own_network;
 	int landlock_abi;    /* 0: there is none, and that was allowed */
 	struct strv missing; /* layers the caller or the host's policy allows to be missing */

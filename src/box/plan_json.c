@@ -79,6 +79,7 @@ static void write_process(struct writer *w, const struct plan *p)
 		if (CPU_ISSET(cpu, &p->cpus))
 			writer_u64(w, NULL, (uint64_t)cpu);
 	writer_close(w, ']');
+	writer_u64(w, "cpu_weight", p->cpu_weight);
 }
 
 char *plan_text(const struct plan *p)

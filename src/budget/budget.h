@@ -43,6 +43,11 @@ struct usage {
 		mem_limit_hits; /* times an allocation met the limit (memory.events max, v1 failcnt) */
 	uint64_t pids_limit_hits;                         /* forks refused */
 	uint64_t psi_mem_usec, psi_cpu_usec, psi_io_usec; /* total "some" stall, v2 with PSI */
+	/* While at least one of its threads could have run and had no cpu, without the time for which its own limit held it back. v2: of
+	 * cpu.pressure. v1: the longest wait of a thread in each interval between two readings, from schedstat; it is the least that is
+	 * known, since threads that came and went in between are not seen. */
+	uint64_t cpu_wait_usec;
+	bool has_cpu_wait; /* it could be found out */
 };
 
 /* One value as the kernel gives it back, for the receipt. */
@@ -88,10 +93,11 @@ struct budget_ops {
 /* What the caller wants of the host. */
 struct budget_request {
 	const char *id; /* the group's name below the parent: the run's id with a tag of its home */
-	const char *parent;                                /* config cgroup_parent */
-	int manager;                                       /* enum cgroup_manager */
-	const struct limits *limits;                       /* memory, cpus, pids are set here */
-	const struct limits *aggregate;                    /* on the parent */
+	const char *parent;             /* config cgroup_parent */
+	int manager;                    /* enum cgroup_manager */
+	const struct limits *limits;    /* memory, cpus, pids are set here */
+	const struct limits *aggregate; /* on the parent */
+	unsigned cpu_weight; /* of the parent, with the aggregate; 0: CPU_WEIGHT_DEFAULT */
 	bool may_miss_memory, may_miss_cpu, may_miss_pids; /* --allow-missing */
 };
 

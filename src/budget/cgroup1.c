@@ -172,7 +172,7 @@ static int level_make(const struct hierarchy *h, const struct budget_request *re
 		return no_access(h, request, -parent_fd, err);
 
 	struct level level = { .controllers = h->controllers, .parent_fd = parent_fd };
-	int r = cgroup1_cap_parent(&level, request->aggregate, err);
+	int r = cgroup1_cap_parent(&level, request, err);
 	if (r == -EROFS || r == -EACCES || r == -EPERM)
 		return no_access(h, request, -r, err);
 	if (r < 0)

@@ -153,7 +153,7 @@ static int cgroup2_remove(struct budget *b, struct err *err)
 const struct budget_ops cgroup2_ops = CGROUP2_OPS("cgroup2");
 const struct budget_ops cgroup2_systemd_ops = CGROUP2_OPS("cgroup2-systemd");
 
-void cgroup2_caps(const struct limits *limits, struct cgroup2_caps *ret)
+void cgroup2_caps(const struct limits *limits, unsigned weight, struct cgroup2_caps *ret)
 {
 	*ret = (struct cgroup2_caps){ 0 };
 	if (!limits)
@@ -165,8 +165,8 @@ void cgroup2_caps(const struct limits *limits, struct cgroup2_caps *ret)
 	if (milli)
 		(void)snprintf(ret->cpu, sizeof(ret->cpu), "%" PRIu64 " %u",
 			       quota < CPU_QUOTA_MIN_US ? CPU_QUOTA_MIN_US : quota, CPU_PERIOD_US);
-	if (milli)
-		(void)snprintf(ret->weight, sizeof(ret->weight), "%u", GROUP_CPU_WEIGHT);
+	if (weight)
+		(void)snprintf(ret->weight, sizeof(ret->weight), "%u", weight);
 	if (limits->at[LIMIT_PIDS].value)
 		(void)snprintf(ret->pids, sizeof(ret->pids), "%" PRIu64,
 			       limits->at[LIMIT_PIDS].value);
@@ -175,7 +175,7 @@ void cgroup2_caps(const struct limits *limits, struct cgroup2_caps *ret)
 static int set_limits(struct cgroup2 *g, const struct limits *limits, struct err *err)
 {
 	struct cgroup2_caps caps;
-	cgroup2_caps(limits, &caps);
+	cgroup2_caps(limits, 0, &caps);
 	int r = 0;
 	if (g->controllers & LIMITER_MEMORY) {
 		if (caps.memory[0])

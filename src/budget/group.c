@@ -15,6 +15,7 @@
 #include "base/num.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "spec/config.h"
 
 /* How long rmdir may find the group busy after its last member is dead. */
 #define REMOVE_WAIT_NS      (2 * NS_PER_SEC)
@@ -198,6 +199,13 @@ int deadline_ms(uint64_t deadline_ns)
 		return 0;
 	uint64_t ms = (deadline_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
 	return ms > 60000 ? 60000 : (int)ms;
+}
+
+unsigned request_cpu_weight(const struct budget_request *request)
+{
+	if (!request->aggregate) /* nothing is said of the parent */
+		return 0;
+	return request->cpu_weight ? request->cpu_weight : CPU_WEIGHT_DEFAULT;
 }
 
 unsigned request_refuses(const struct budget_request *request, unsigned absent, unsigned *missing)

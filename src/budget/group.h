@@ -88,16 +88,18 @@ int cgroup2_create_at(struct cgroup2_place *place, const struct budget_request *
 		      struct budget **ret, struct err *err);
 /* Switches on the wanted controllers that the group offers for its children; *ret_enabled has those that are on. */
 int cgroup2_enable(int dir_fd, unsigned wanted, unsigned *ret_enabled, struct err *err);
-/* All runs together yield to the host's own work: PARENT has a tenth of the weight of any other group. It gets what is idle all the
- * same, up to its cap. */
-#define GROUP_CPU_WEIGHT 10u  /* v2, systemd: others have 100 */
-#define GROUP_CPU_SHARES 102u /* v1: others have 1024 */
+/* What PARENT has of the cpu while others want it too, of which each group has 100 (v2, systemd) or 1024 (v1: GROUP_SHARES). It gets what
+ * is idle in any case, up to its cap. */
+unsigned request_cpu_weight(const struct budget_request *request);
+#define GROUP_SHARES     1024u
+#define GROUP_SHARES_MIN 2u
 
 /* The aggregate caps in the form of the v2 files memory.max, cpu.max, cpu.weight, pids.max; "" when not said. */
 struct cgroup2_caps {
 	char memory[32], cpu[48], weight[16], pids[32];
 };
-void cgroup2_caps(const struct limits *limits, struct cgroup2_caps *ret);
+void cgroup2_caps(const struct limits *limits, unsigned weight,
+		  struct cgroup2_caps *ret); /* 0: no weight */
 /* Kills all in dir_fd and below it (without cgroup.kill: in it and in a scope's two children), waits until it is empty. */
 int cgroup2_kill(int dir_fd, uint64_t deadline_ns, struct err *err);
 

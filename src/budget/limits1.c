@@ -6,6 +6,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "budget/cgroup1.h"
+#include "spec/config.h"
 
 #define CFS_PERIOD_US    100000u
 #define CFS_QUOTA_MIN_US 1000u
@@ -33,15 +34,19 @@ static uint64_t cfs_quota_us(uint64_t milli_cpus)
 	return quota < CFS_QUOTA_MIN_US ? CFS_QUOTA_MIN_US : quota;
 }
 
-static int parent_cpu(int parent_fd, const struct limits *cap, struct err *err)
+static int parent_cpu(int parent_fd, const struct budget_request *request, struct err *err)
 {
-	if (!cap || !cap->at[LIMIT_CPUS].value)
+	const struct limits *cap = request->aggregate;
+	if (!cap)
 		return 0;
 	char want[32];
-	(void)snprintf(want, sizeof(want), "%u", GROUP_CPU_SHARES);
+	unsigned shares = request_cpu_weight(request) * GROUP_SHARES / CPU_WEIGHT_OTHERS;
+	(void)snprintf(want, sizeof(want), "%u",
+		       shares < GROUP_SHARES_MIN ? GROUP_SHARES_MIN : shares);
 	int r = group_write_changed(parent_fd, "cpu.shares", want, err);
-	if (r >= 0)
-		r = group_write_changed(parent_fd, "cpu.cfs_period_us", "100000", err);
+	if (r < 0 || !cap->at[LIMIT_CPUS].value)
+		return r;
+	r = group_write_changed(parent_fd, "cpu.cfs_period_us", "100000", err);
 	(void)snprintf(want, sizeof(want), "%" PRIu64, cfs_quota_us(cap->at[LIMIT_CPUS].value));
 	return r < 0 ? r : group_write_changed(parent_fd, "cpu.cfs_quota_us", want, err);
 }
@@ -55,13 +60,15 @@ static int parent_pids(int parent_fd, const struct limits *cap, struct err *err)
 	return group_write_changed(parent_fd, "pids.max", want, err);
 }
 
-int cgroup1_cap_parent(const struct level *level, const struct limits *cap, struct err *err)
+int cgroup1_cap_parent(const struct level *level, const struct budget_request *request,
+		       struct err *err)
 {
+	const struct limits *cap = request->aggregate;
 	int r = 0;
 	if (level->controllers & LIMITER_MEMORY)
 		r = parent_memory(level->parent_fd, cap, err);
 	if (r >= 0 && level->controllers & LIMITER_CPU)
-		r = parent_cpu(level->parent_fd, cap, err);
+		r = parent_cpu(level->parent_fd, request, err);
 	if (r >= 0 && level->controllers & LIMITER_PIDS)
 		r = parent_pids(level->parent_fd, cap, err);
 	return r;

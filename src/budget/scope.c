@@ -160,8 +160,10 @@ static bool caps_hold(int slice_fd, const struct cgroup2_caps *caps)
 }
 
 /* SetUnitProperties(slice, runtime, properties): systemd rewrites its slice's files at will, so they are not ours to write. */
-static int slice_set(struct bus *b, const char *slice, const struct limits *cap, struct err *err)
+static int slice_set(struct bus *b, const char *slice, const struct budget_request *request,
+		     struct err *err)
 {
+	const struct limits *cap = request->aggregate;
 	sd_bus_message *call = NULL;
 	int r = bus_manager_call(b, "SetUnitProperties", &call);
 	if (r >= 0)
@@ -174,8 +176,9 @@ static int slice_set(struct bus *b, const char *slice, const struct limits *cap,
 	if (r >= 0 && cap->at[LIMIT_CPUS].value) /* thousandths of a cpu = ms per second */
 		r = b->message_append(call, "(sv)", "CPUQuotaPerSecUSec", "t",
 				      cap->at[LIMIT_CPUS].value * 1000);
-	if (r >= 0 && cap->at[LIMIT_CPUS].value)
-		r = b->message_append(call, "(sv)", "CPUWeight", "t", (uint64_t)GROUP_CPU_WEIGHT);
+	if (r >= 0)
+		r = b->message_append(call, "(sv)", "CPUWeight", "t",
+				      (uint64_t)request_cpu_weight(request));
 	if (r >= 0 && cap->at[LIMIT_PIDS].value)
 		r = b->message_append(call, "(sv)", "TasksMax", "t", cap->at[LIMIT_PIDS].value);
 	if (r >= 0)
@@ -193,11 +196,11 @@ static int slice_cap(struct bus *b, int slice_fd, const struct budget_request *r
 		     struct err *err)
 {
 	struct cgroup2_caps caps;
-	cgroup2_caps(request->aggregate, &caps);
+	cgroup2_caps(request->aggregate, request_cpu_weight(request), &caps);
 	if (caps_hold(slice_fd, &caps))
 		return 0;
 	CLEANUP_FREE char *slice = xasprintf("%s.slice", request->parent);
-	int r = slice_set(b, slice, request->aggregate, err);
+	int r = slice_set(b, slice, request, err);
 	uint64_t deadline_ns = clock_monotonic_ns() + CAP_WAIT_NS;
 	/* systemd answers first and writes the files from its queue right after; a limit file has no event to wait for. */
 	while (r >= 0 && !caps_hold(slice_fd, &caps)) {

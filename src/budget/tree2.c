@@ -132,10 +132,10 @@ static int parent_open(const struct hierarchy *v2, const char *parent, unsigned 
 	return take_fd(&at);
 }
 
-static int parent_cap(int parent_fd, const struct limits *aggregate, struct err *err)
+static int parent_cap(int parent_fd, const struct budget_request *request, struct err *err)
 {
 	struct cgroup2_caps caps;
-	cgroup2_caps(aggregate, &caps);
+	cgroup2_caps(request->aggregate, request_cpu_weight(request), &caps);
 	const char *const rows[][2] = { { "memory.max", caps.memory },
 					{ "cpu.max", caps.cpu },
 					{ "cpu.weight", caps.weight },
@@ -161,7 +161,7 @@ int cgroup2_create(const struct hierarchies *host, const struct budget_request *
 	CLEANUP_FD int parent_fd = parent_open(&host->v2, request->parent, &enabled, err);
 	if (parent_fd < 0)
 		return parent_fd;
-	r = parent_cap(parent_fd, request->aggregate, err);
+	r = parent_cap(parent_fd, request, err);
 	if (r < 0)
 		return r;
 	CLEANUP_FREE char *path = xasprintf("%s/%s", request->parent, request->id);

@@ -1,7 +1,12 @@
 /* What cgroup v1 has counted for a group. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "budget/cgroup1.h"
 
@@ -30,7 +35,55 @@ static int read_memory(int dir_fd, char buffer[GROUP_TEXT_MAX], struct usage *u)
 	return 0;
 }
 
-static void read_cpu(const struct cgroup1 *g, char buffer[GROUP_TEXT_MAX], struct usage *u)
+/* The kernel counts how long a thread was ready to run and had no cpu: the second number (Documentation/scheduler/sched-stats). */
+static bool read_delay(pid_t tid, uint64_t *ret_ns)
+{
+	char path[40], text[96];
+	(void)snprintf(path, sizeof path, "/proc/%d/schedstat", (int)tid);
+	if (fs_read_small(AT_FDCWD, path, text, sizeof text) < 0)
+		return false;
+	const char *second = strchr(text, ' ');
+	if (!second)
+		return false;
+	*ret_ns = strtoull(second + 1, NULL, 10);
+	return true;
+}
+
+static uint64_t delay_before(const struct waits *w, pid_t tid)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->last[i].tid == tid)
+			return w->last[i].delay_ns;
+	return 0;
+}
+
+/* Of each interval the thread that waited longest counts, as `some` of cpu.pressure does: two that wait at once are one wait. */
+void waits_sample(struct waits *w, int dir_fd)
+{
+	char buffer[GROUP_TEXT_MAX];
+	struct waits now = { .sampled_ns = clock_monotonic_ns(), .total_ns = w->total_ns };
+	uint64_t longest = 0;
+	for (const char *at = group_text(dir_fd, "tasks", buffer);
+	     at && *at && now.n < WAIT_THREADS_MAX;) {
+		struct wait_sample *s = &now.last[now.n];
+		s->tid = (pid_t)strtol(at, NULL, 10);
+		at = strchr(at, '\n');
+		at = at ? at + 1 : NULL;
+		if (s->tid <= 0 || !read_delay(s->tid, &s->delay_ns))
+			continue;
+		uint64_t before = delay_before(w, s->tid);
+		uint64_t waited = s->delay_ns > before ? s->delay_ns - before : 0;
+		longest = waited > longest ? waited : longest;
+		now.n++;
+	}
+	if (!now.n) /* all are gone: what was seen before stays */
+		return;
+	uint64_t interval = w->sampled_ns ? now.sampled_ns - w->sampled_ns : longest;
+	now.total_ns += longest < interval ? longest : interval;
+	*w = now;
+}
+
+static void read_cpu(struct cgroup1 *g, char buffer[GROUP_TEXT_MAX], struct usage *u)
 {
 	int acct_fd = cgroup1_dir(g, CONTROLLER_CPUACCT);
 	if (acct_fd >= 0) {
@@ -43,6 +96,10 @@ static void read_cpu(const struct cgroup1 *g, char buffer[GROUP_TEXT_MAX], struc
 		const char *stat = group_text(cpu_fd, "cpu.stat", buffer);
 		u->throttled_periods = text_number(stat, "nr_throttled");
 		u->throttled_usec = text_number(stat, "throttled_time") / 1000;
+		waits_sample(&g->waits, cpu_fd);
+		uint64_t waited = g->waits.total_ns / 1000;
+		u->has_cpu_wait = g->waits.sampled_ns != 0;
+		u->cpu_wait_usec = waited > u->throttled_usec ? waited - u->throttled_usec : 0;
 	}
 }
 

@@ -90,6 +90,8 @@ int cgroup2_read_usage(struct budget *b, struct usage *ret, struct err *err)
 	u.io_write_bytes = sum_of(io, "wbytes");
 	u.psi_mem_usec = pressure_usec(g->dir_fd, "memory.pressure", buffer);
 	u.psi_cpu_usec = pressure_usec(g->dir_fd, "cpu.pressure", buffer);
+	u.has_cpu_wait = group_has(g->dir_fd, "cpu.pressure");
+	u.cpu_wait_usec = u.psi_cpu_usec > u.throttled_usec ? u.psi_cpu_usec - u.throttled_usec : 0;
 	u.psi_io_usec = pressure_usec(g->dir_fd, "io.pressure", buffer);
 	*ret = u;
 	return 0;

@@ -122,6 +122,7 @@ static int make_budget(struct keeper_state *s, struct err *err)
 		.manager = q->config->cgroup_manager,
 		.limits = &q->plan->limits,
 		.aggregate = &q->config->aggregate,
+		.cpu_weight = q->config->cpu_weight,
 		.may_miss_memory = plan_may_miss(q->plan, "memory"),
 		.may_miss_cpu = plan_may_miss(q->plan, "cpu"),
 		.may_miss_pids = plan_may_miss(q->plan, "pids"),

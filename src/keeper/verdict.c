@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "keeper/notebook.h"
@@ -248,6 +249,21 @@ static void decide_checkpointed(const struct ending *e, struct verdict *v)
 		     "should.");
 }
 
+#define WAIT_WORTH_SAYING_NS NS_PER_SEC
+
+static void remark_wait(const struct ending *e, struct verdict *v)
+{
+	uint64_t waited_ns = e->usage.cpu_wait_usec * 1000;
+	if (!e->usage.has_cpu_wait || waited_ns < WAIT_WORTH_SAYING_NS ||
+	    waited_ns <= e->wall_ns / 10)
+		return;
+	CLEANUP_FREE char *waited = xstrdup(time_text(waited_ns));
+	note(v,
+	     " It waited for a CPU for %s of %s: the host was busy with other work; run it at a quieter time, or raise 'cpu_weight' in "
+	     "cupel.yaml.",
+	     waited, time_text(e->wall_ns));
+}
+
 /* What a run that has to be run again leaves to the next one. */
 static void remark_checkpoint(const struct ending *e, struct verdict *v)
 {
@@ -337,6 +353,7 @@ static void add_remarks(const struct ending *e, struct verdict *v)
 		     (unsigned long long)e->outputs_refused);
 	if (e->input_changed && v->cause != CAUSE_INPUT_CHANGED)
 		note(v, " Its input '%.300s' changed while it ran.", e->input_changed);
+	remark_wait(e, v);
 	remark_checkpoint(e, v);
 	if (e->drift)
 		note(v, " It ran in a runtime that can't be relied on, as was allowed: %s.",

@@ -49,6 +49,8 @@ static json_t *usage_json(const struct ending *e)
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		json_object_set_new(o, rows[i].key, json_u64(rows[i].value));
+	json_object_set_new(o, "cpu_wait_usec",
+			    u->has_cpu_wait ? json_u64(u->cpu_wait_usec) : json_null());
 	return o;
 }
 

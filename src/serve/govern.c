@@ -157,7 +157,8 @@ static json_t *policy_json(const struct config *c, const struct viewer *viewer,
 		if (!viewer->sees_all && str_eq(v->key, "service.shares"))
 			continue;
 		if (str_starts(v->key, "ceilings.") || str_starts(v->key, "policy.") ||
-		    str_starts(v->key, "aggregate.") || str_starts(v->key, "service."))
+		    str_starts(v->key, "aggregate.") || str_starts(v->key, "service.") ||
+		    str_eq(v->key, "cpu_weight"))
 			json_object_set_new(policy, v->key, json_text(v->text));
 	}
 	set_caps(policy, use);

@@ -84,6 +84,7 @@ static void config_built_in(struct config *c)
 	c->default_executor = xstrdup("local");
 	c->keep = KEEP_NEVER;
 	c->drift_allowed = true;
+	c->cpu_weight = CPU_WEIGHT_DEFAULT;
 	c->uid_first = 1900000000;
 	c->uid_count = 65536;
 	c->partial_age_ns = 30 * 24 * 3600 * 1000000000ULL;

@@ -99,6 +99,12 @@ struct config_caller {
 };
 int config_caller_parse(const char *text, struct config_caller *ret); /* UID:GID, or -EINVAL */
 
+/* As cpu.weight of cgroup v2 and CPUWeight of systemd. */
+#define CPU_WEIGHT_MIN     1u
+#define CPU_WEIGHT_MAX     10000u
+#define CPU_WEIGHT_OTHERS  100u
+#define CPU_WEIGHT_DEFAULT 10u /* runs yield to the host's own work, and get all that is idle */
+
 struct config {
 	struct config_caller caller;
 	char *home; /* owned; $CUPEL_HOME, absolute */
@@ -133,6 +139,8 @@ struct config {
 		allow_missing; /* policy.allow_missing: layers that may be missing on this host */
 	struct strv
 		env_pass; /* defaults.env_pass: names of variables passed from the caller (LANG, TZ...) */
+	unsigned
+		cpu_weight; /* of all runs together, CPU_WEIGHT_MIN to CPU_WEIGHT_MAX; other groups of the host have CPU_WEIGHT_OTHERS */
 	char *cgroup_parent; /* owned; "cupel": the group under which runs are made */
 	enum cgroup_manager cgroup_manager;
 	enum disk_mechanism disk;

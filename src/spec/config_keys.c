@@ -293,6 +293,7 @@ static const struct key_row config_rows[] = {
 	{ "profiles", read_profiles },
 	{ "ceilings", config_read_ceilings },
 	{ "aggregate", config_read_aggregate },
+	{ "cpu_weight", config_read_cpu_weight },
 	{ "work", read_work },
 	{ "uids", config_read_uids },
 	{ "defaults", read_defaults },
@@ -320,8 +321,8 @@ static int not_a_projects(const struct document *d, const struct node *key, stru
 static int host_keys_check(const struct document *d, const struct node *root, struct err *err)
 {
 	static const char *const host_keys[] = {
-		"home", "aggregate", "uids", "policy",         "cgroup",  "disk",
-		"work", "ledger",    "gc",   "post_processes", "service", "executors"
+		"home", "aggregate", "cpu_weight", "uids",           "policy",  "cgroup",   "disk",
+		"work", "ledger",    "gc",         "post_processes", "service", "executors"
 	};
 
 	for (size_t i = 0; root && root->kind == NODE_MAP && i < root->n; i++) {

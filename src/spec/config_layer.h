@@ -59,6 +59,8 @@ int config_path_value(const struct document *d, const struct node *n, const char
 /* Rows of the host's policy. */
 int config_read_ceilings(const struct document *d, const struct node *n, void *target,
 			 struct err *err);
+int config_read_cpu_weight(const struct document *d, const struct node *n, void *target,
+			   struct err *err);
 int config_read_aggregate(const struct document *d, const struct node *n, void *target,
 			  struct err *err);
 int config_read_uids(const struct document *d, const struct node *n, void *target, struct err *err);

@@ -44,6 +44,28 @@ int config_read_aggregate(const struct document *d, const struct node *n, void *
 	return 0;
 }
 
+int config_read_cpu_weight(const struct document *d, const struct node *n, void *target,
+			   struct err *err)
+{
+	struct config_layer *layer = target;
+	CLEANUP_FREE char *text = NULL;
+	char shown[SHOW_ROOM];
+	uint64_t weight = 0;
+	int r = node_string(d, n, &text, err);
+
+	if (r < 0)
+		return r;
+	if (num_u64(text, CPU_WEIGHT_MAX, &weight) < 0 || weight < CPU_WEIGHT_MIN)
+		return node_error(
+			d, n, err,
+			"'%s' is not a CPU weight; give a number from %u to %u (other groups of "
+			"the host have %u)",
+			show_text(text, shown), CPU_WEIGHT_MIN, CPU_WEIGHT_MAX, CPU_WEIGHT_OTHERS);
+	layer->config->cpu_weight = (unsigned)weight;
+	config_say(layer, d, n, "cpu_weight");
+	return 0;
+}
+
 static int uid_number(const struct document *d, const struct node *n, uint64_t least, uint64_t *ret,
 		      struct err *err)
 {

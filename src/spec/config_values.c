@@ -205,6 +205,7 @@ void config_values_fill(struct config *c, const struct pairs *origins)
 	list_profiles(&to);
 	list_limits(&to, "ceilings", &c->ceilings);
 	list_limits(&to, "aggregate", &c->aggregate);
+	list_number(&to, "cpu_weight", c->cpu_weight);
 	list_text(&to, "work.root", c->work_root);
 	list_text(&to, "work.template", c->work_template);
 	list_number(&to, "uids.first", c->uid_first);

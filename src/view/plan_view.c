@@ -92,6 +92,8 @@ void plan_print(const struct analysis *analysis, const struct runtime *runtime,
 	printf("directory  %s\nuser       %s (%d:%d inside)\nnetwork    %s\ncpus       %d visible\n",
 	       plan->work_dir, BOX_USER, BOX_UID, BOX_GID,
 	       plan->own_network ? "none but its own loopback" : "the host's", plan->n_cpus);
+	printf("cpu weight %u for all runs together (any other group of the host: %u)\n",
+	       plan->cpu_weight, CPU_WEIGHT_OTHERS);
 	print_limits(plan);
 	printf("\nbox\n");
 	for (size_t i = 0; i < plan->n_steps; i++)

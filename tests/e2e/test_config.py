@@ -229,3 +229,39 @@ def test_home_by_default_is_the_users_state(own):
             "env", "-u", "CUPEL_HOME", user.binary, "run", "--json", "--", "true", env=env
         )
         assert status == 0 and json.loads(out)["directory"].startswith(f"{home}/runs/")
+
+
+def test_the_cpu_weight_of_all_runs(fresh):
+    """A tenth of any other group's by default; what the host says is shown, and is what the kernel has."""
+    def seen():
+        result = fresh.run("--", "true")
+        assert result.status == 0, result.verdict
+        files = [top / "cupel" / name for top in fresh.trees for name in ("cpu.shares", "cpu.weight")]
+        return {path.name: path.read_text().strip() for path in files if path.exists()}
+
+    def planned():
+        status, out, err = fresh.call(fresh.binary, "plan", "--json", "--", "true")
+        assert status == 0, err
+        return json.loads(out)["plan"]["cpu_weight"]
+
+    assert planned() == 10 and set(seen().items()) <= {("cpu.shares", "102"), ("cpu.weight", "10")} and seen()
+    fresh.configure("cpu_weight: 50\n")
+    assert planned() == 50 and set(seen().items()) <= {("cpu.shares", "512"), ("cpu.weight", "50")}
+    assert "cpu weight 50 for all runs together" in fresh.call(fresh.binary, "plan", "--", "true")[1]
+    fresh.configure("cpu_weight: 0\n")
+    status, _, err = fresh.call(fresh.binary, "plan", "--", "true")
+    assert status == 2 and "from 1 to 10000" in err
+
+
+def test_the_wait_for_a_cpu_is_recorded(root):
+    """While others keep all of them busy; how long is the kernel's to say, but a run that spins for seconds has waited."""
+    others = [root.popen("/usr/bin/python3", "-c", "while True: pass") for _ in range(2 * os.cpu_count())]
+    try:
+        result = root.run("--", "/usr/bin/python3", "-c", "import time\nend = time.time() + 3\nwhile time.time() < end: pass")
+    finally:
+        for process in others:
+            process.kill()
+            process.wait()
+    usage = result.verdict["usage"]
+    assert result.status == 0 and usage["cpu_wait_usec"] > usage["wall_usec"] / 10, usage
+    assert "waited for a CPU for" in result.verdict["completion_notes"] and "cpu_weight" in result.verdict["completion_notes"]

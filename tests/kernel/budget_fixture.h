@@ -32,6 +32,7 @@ struct fixture {
 	char parent[48];
 	struct limits limits;
 	struct limits aggregate;
+	unsigned cpu_weight;
 	struct hierarchies host;
 };
 
@@ -41,7 +42,8 @@ static inline struct budget_request fixture_request(struct fixture *f, const cha
 					.parent = f->parent,
 					.manager = CGROUP_AUTO,
 					.limits = &f->limits,
-					.aggregate = &f->aggregate };
+					.aggregate = &f->aggregate,
+					.cpu_weight = f->cpu_weight };
 }
 
 static inline int fixture_setup(void **state)

@@ -127,6 +127,7 @@ static void built_in_values_stand_alone(void **state)
 	assert_value(&c, "profiles.notebook.time", "10m", "built-in");
 	assert_value(&c, "work.template", "scidex-analysis-{id}", "built-in");
 	assert_value(&c, "uids.count", "65536", "built-in");
+	assert_value(&c, "cpu_weight", "10", "built-in");
 	assert_value(&c, "defaults.env_pass", "LANG, LC_ALL, TZ", "built-in");
 	assert_value(&c, "policy.network", "none", "built-in");
 	assert_value(&c, "cgroup.manager", "auto", "built-in");
@@ -338,6 +339,9 @@ static void mistakes_have_their_place(void **state)
 		{ "policy: {network: host}\n", ":1:19: ", "expected a list" },
 		{ "policy: {network: [lan]}\n", ":1:20: ", "known: none, host" },
 		{ "policy: {allow_missing: [mount]}\n", ":1:26: ", "never optional" },
+		{ "cpu_weight: 0\n", ":1:13: ", "from 1 to 10000" },
+		{ "cpu_weight: 10001\n", ":1:13: ", "CPU weight" },
+		{ "cpu_weight: low\n", ":1:13: ", "CPU weight" },
 		{ "defaults: {env_pass: [CUPEL_X]}\n", ":1:23: ", "reserved" },
 		{ "defaults: {keep: maybe}\n", ":1:18: ", "known: never" },
 		{ "defaults: {profile: a/b}\n", ":1:21: ", "name of a profile" },

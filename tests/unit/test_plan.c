@@ -540,12 +540,12 @@ static void the_script_is_called_as_it_is_seen_inside(void **state)
 
 static void json_has_every_part(void **state)
 {
-	static const char *const keys[] = { "id",      "work_dir", "cwd",
-					    "argv",    "env",      "hostname",
-					    "user",    "steps",    "landlock",
-					    "limits",  "rlimits",  "landlock_abi",
-					    "cpus",    "network",  "allowed_missing",
-					    "warnings" };
+	static const char *const keys[] = { "id",       "work_dir",  "cwd",
+					    "argv",     "env",       "hostname",
+					    "user",     "steps",     "landlock",
+					    "limits",   "rlimits",   "landlock_abi",
+					    "cpus",     "network",   "allowed_missing",
+					    "warnings", "cpu_weight" };
 	struct scene *s = *state;
 	strv_add(&s->analysis.command, "bad \xff byte");
 	strv_add(&s->analysis.allow_missing, "disk");

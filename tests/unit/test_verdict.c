@@ -40,6 +40,13 @@ static const struct step_end good_step = { .step = "to-table", .run = "r1-post",
 
 static const struct row rows[] = {
 	{ "success", { EXITED(0) }, CAUSE_OK, 0, 0, 0, { "succeeded" } },
+	{ "a wait for a cpu of more than a tenth",
+	  { EXITED(0), .usage.has_cpu_wait = true, .usage.cpu_wait_usec = 1200000 },
+	  CAUSE_OK,
+	  0,
+	  0,
+	  0,
+	  { "succeeded", "waited for a CPU for 1.20 s of 1.50 s", "cpu_weight" } },
 	{ "its own status", { EXITED(3) }, CAUSE_EXIT, 3, 3, 0, { "status 3", "stderr.log" } },
 	{ "137 of its own is no OOM", { EXITED(137) }, CAUSE_EXIT, 137, 137, 0, { "status 137" } },
 	{ "137 at the memory limit without a kill is no OOM",
@@ -435,6 +442,31 @@ static struct ending complete(const struct ending *from)
 	return e;
 }
 
+/* Not of a short wait, of a small part of a long run, or where nothing is known. */
+static void short_waits_are_not_mentioned(void **state)
+{
+	static const struct {
+		uint64_t wall_ns, wait_usec;
+		bool is_known;
+	} cases[] = { { 2000000000, 900000, true },
+		      { 100000000000, 10000000, true },
+		      { 2000000000, 1900000, false } };
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const struct ending e = { EXITED(0), .wall_ns = cases[i].wall_ns,
+					  .usage.cpu_wait_usec = cases[i].wait_usec,
+					  .usage.has_cpu_wait = cases[i].is_known };
+		struct verdict v;
+		verdict_decide(&e, &v);
+		assert_null(strstr(v.notes, "waited"));
+		CLEANUP_JSON json_t *o = verdict_json(&v, &e);
+		const json_t *told = json_object_get(json_object_get(o, "usage"), "cpu_wait_usec");
+		assert_true(cases[i].is_known
+				    ? json_integer_value(told) == (json_int_t)cases[i].wait_usec
+				    : json_is_null(told));
+	}
+}
+
 static void check_row(const struct row *row)
 {
 	struct ending e = complete(&row->e);
@@ -644,6 +676,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_ending_has_its_cause),
+		cmocka_unit_test(short_waits_are_not_mentioned),
 		cmocka_unit_test(a_log_without_room_is_not_blamed_on_its_limit),
 		cmocka_unit_test(the_table_reaches_every_cause),
 		cmocka_unit_test(names_are_all_there_and_differ),

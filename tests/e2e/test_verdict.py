@@ -281,6 +281,7 @@ def test_setup_that_fails_is_125_and_a_verdict(cupel):
     theirs = cupel.work_dir(run_id)
     theirs.mkdir()
     (theirs / "precious").write_text("x")
+    os.chown(theirs, 65534, 65534)  # the caller's own would stay, and the run work beside it
     try:
         result = cupel.run("--", "true", id=run_id)
         assert (result.status, result.cause) == (125, "setup")

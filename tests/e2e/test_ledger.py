@@ -238,7 +238,7 @@ def test_totals_of_an_older_ledger_are_made_by_the_migration(kept):
     kept.run("--quest", "a", "--", "true")
     kept.run("--", "false")
     kept.settle()
-    kept.db.change("DROP TABLE run_totals; DROP VIEW run_shares; DROP INDEX submissions_never; DROP INDEX submissions_never_by_cause; ALTER TABLE runs DROP COLUMN submitter; DELETE FROM cupel_schema WHERE version >= 9")
+    kept.db.change("DROP TABLE run_totals; DROP VIEW run_shares; DROP INDEX submissions_never; DROP INDEX submissions_never_by_cause; DROP INDEX runs_by_submitter_and_time; ALTER TABLE runs DROP COLUMN submitter; DELETE FROM cupel_schema WHERE version >= 9")
     status, _, err = kept.command("ledger", "migrate")
     assert status == 0, err
     assert assert_totals_are_sums(kept.db) == 2 + 2 + 2

@@ -285,6 +285,50 @@ def test_results_are_reused_by_those_who_may_see_them(folk):
     assert [planned(who) for who in ("ana", "bo", "loner")] == [["reuse"], ["reuse"], ["run"]]
 
 
+def test_what_version_0_1_left_is_whose_it_was(world):
+    """Its pipelines have no name of a submitter, runs of a token with a user are the token's, and tokens have no uid."""
+    home = world.fresh.home
+    begun = home / f"pipelines/{MARK}-flow/begun.json"
+    said = json.loads(begun.read_text(encoding="utf-8"))
+    assert said.pop("submitter_name") == "ana"
+    begun.write_text(json.dumps(said), encoding="utf-8")
+    analysis = home / f"runs/{MARK}-run/analysis.json"
+    analysis.chmod(0o600)
+    analysis.write_text(analysis.read_text(encoding="utf-8").replace('"submitter": "ana"', '"submitter": "token:t-ana"'), encoding="utf-8")
+    assert "token:t-ana" in analysis.read_text(encoding="utf-8")
+    for path in (f"/v1/pipelines/{MARK}-flow", f"/v1/runs/{MARK}-run"):
+        assert [world.get(who, path).status for who in ("ana", "bo", "auditor")] == [200, 404, 200], path
+    assert [len(world.get(who, "/v1/pipelines").json["pipelines"]) for who in ("ana", "bo", "auditor")] == [1, 0, 1]
+    file = home / "tokens.json"
+    tokens = json.loads(file.read_text(encoding="utf-8"))
+    for token in tokens["tokens"]:
+        del token["uid"]
+    file.write_text(json.dumps(tokens), encoding="utf-8")
+    assert [world.get(who, f"/v1/runs/{MARK}-run").status for who in ("ana", "bo", "auditor")] == [200, 404, 200]
+    listed = json.loads(world.fresh.call(*world.service.prefix, world.fresh.binary, "token", "list", "--json")[1])
+    narrower = {token["name"] for token in listed if "sees only its own runs" in (token["note"] or "")}
+    assert narrower == {"t-ana", "t-bo", "t-loner", "t-owner"}, "not those that see everything"
+
+
+def test_steps_that_an_administrator_resumes_stay_their_submitters(folk):
+    """The pipeline fails until its input says otherwise."""
+    switch = folk.fresh.base / "status"
+    switch.write_text("1\n")
+    switch.chmod(0o644)
+    step = {"command": "exit $(cat data/status)", "inputs": [{"path": str(switch), "name": "status"}], "limits": SMALL, "retries": {}}
+    run_id = folk.submit("ana", {"steps": {"s": step}})
+    folk.ended(run_id)
+    switch.write_text("0\n")
+    assert folk.ask("boss", "POST", f"/v1/pipelines/{run_id}/resume").status == 201
+    assert lib.wait_until(lambda: (folk.fresh.home / f"runs/{run_id}-s-2/verdict.json").exists())
+    folk.ended(run_id)
+    for attempt in (1, 2):
+        record = json.loads((folk.fresh.home / f"runs/{run_id}-s-{attempt}/analysis.json").read_text(encoding="utf-8"))
+        assert record["submitter"] == "ana", attempt
+        assert [folk.get(who, f"/v1/runs/{run_id}-s-{attempt}").status for who in ("ana", "bo")] == [200, 404]
+    assert [folk.get(who, f"/v1/pipelines/{run_id}").status for who in ("ana", "bo")] == [200, 404]
+
+
 def test_with_visibility_all_everybody_sees_everything(fresh):
     with people(fresh, settings="visibility: all, ") as folk:
         run = folk.submit("ana", secret())

@@ -197,6 +197,8 @@ def printed(caller, run):
 
 def test_what_its_submitter_may_read_is_shown_to_his_run_alone(made, fresh):
     """A file and a directory that ana alone may read, and one that her group may; what root alone may read, beside them, is not."""
+    if not lib.maps_ids(fresh.base):
+        pytest.skip("idmap: the kernel takes no id-mapped mounts of this file system")
     door = made.ready()
     own, shared = fresh.base / "own", fresh.base / "shared"
     for folder, owner, mode in ((own, lib.USER_ID, 0o700), (shared, 0, 0o750)):
@@ -237,8 +239,8 @@ def test_an_input_of_a_submitter_leads_to_no_program(made, fresh):
         assert fresh.outside(act) == {act: "ok"}
         analysis = {"command": ["data/probe", "unix=data/served/s"], "inputs": [str(fresh.probe), str(folder)]}
         run = door.accepted(analysis, **OTHER)
-        assert door.ended(run) in ("ok", "setup")  # setup: no id-mapped mounts of this file system
-        assert printed(fresh, run) in ("unix=data/served/s EACCES\n", "")
+        assert door.ended(run) == ("ok" if lib.maps_ids(folder) else "setup")
+        assert printed(fresh, run) == ("unix=data/served/s EACCES\n" if lib.maps_ids(folder) else "")
     for path in ("/proc", "/sys", "/dev", "/run", "/proc/self/environ"):
         run = door.accepted({"command": "true", "inputs": [{"path": path, "name": "in"}]}, **OTHER)
         assert door.ended(run) == "refused", path

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import pathlib
-import platform
 import shutil
 import socket
 import subprocess
@@ -13,14 +12,7 @@ import subprocess
 import pytest
 
 import cupel as lib
-
-KERNEL = tuple(int(part) for part in platform.release().split(".")[:2])
-
-
-def maps_ids(path):
-    """Does the kernel take id-mapped mounts of the file system at `path`? tmpfs since Linux 6.3; no overlay."""
-    kind = subprocess.run(["stat", "-f", "-c", "%T", path], capture_output=True, text=True, check=True).stdout.strip()
-    return kind != "overlayfs" and (kind != "tmpfs" or KERNEL >= (6, 3))
+from cupel import maps_ids
 
 
 class Place:
@@ -66,6 +58,13 @@ def mounted(stack, base, kind):
         subprocess.run(["mkfs.ext4", "-q", image], check=True)
         stack.callback(image.unlink)
         subprocess.run(["mount", "-o", "loop", image, base], check=True)
+    elif kind == "overlay":
+        layers = base.with_suffix(".layers")
+        for name in ("lower", "upper", "work"):
+            (layers / name).mkdir(parents=True)
+        stack.callback(shutil.rmtree, layers)
+        options = ",".join(f"{key}dir={layers / key}" for key in ("lower", "upper", "work"))
+        subprocess.run(["mount", "-t", "overlay", "-o", options, "test", base], check=True)
     if kind != "here":
         stack.callback(subprocess.run, ["umount", base], check=True)
 
@@ -106,7 +105,7 @@ def assert_closed(cupel, place, *options, where="data/in", below=".", shown=None
         assert not answers
 
 
-@pytest.mark.parametrize("place", ["here", "tmpfs", "ext4"], indirect=True)
+@pytest.mark.parametrize("place", ["here", "tmpfs", "ext4", "overlay"], indirect=True)
 def test_a_socket_in_an_input_is_not_reached(cupel, place):
     place.serve()
     assert_closed(cupel, place, "--data", place.dir)
@@ -285,18 +284,35 @@ def root(callers):
 @pytest.fixture
 def private(root, request):
     """PLACE/in with a file and a directory that only their owner may read."""
-    base = root.base / "private"
-    base.mkdir()
-    made = Place(base)
+    with contextlib.ExitStack() as stack:
+        base = root.base / "private"
+        base.mkdir()
+        stack.callback(shutil.rmtree, base)
+        mounted(stack, base, getattr(request, "param", "here" if maps_ids(base) else "ext4"))
+        base.chmod(0o755)
+        made = hide(Place(base))
+        stack.callback(shutil.rmtree, made.dir)
+        with made.stack:
+            yield made
+
+
+def hide(made):
+    """What is in it is for its owner alone."""
     (made.dir / "sub").mkdir()
     (made.dir / "sub/more").write_text("more", encoding="utf-8")
     for path, mode in ((made.dir / "sub/more", 0o600), (made.dir / "sub", 0o700), (made.dir / "file", 0o600), (made.dir, 0o700)):
         path.chmod(mode)
-    if not maps_ids(base):
-        pytest.skip("idmap: the kernel takes no id-mapped mounts of this file system")
-    with made.stack:
-        yield made
-    shutil.rmtree(base)
+    return made
+
+
+@pytest.mark.parametrize("private", ["overlay"], indirect=True)
+def test_what_cannot_be_shown_to_one_run_alone_is_refused(root, private):
+    """The file system takes no id-mapped mounts. Nobody is told to open the file to everyone."""
+    for path in (private.dir, private.dir / "file"):
+        result = root.run("--data", path, "--", "/bin/true")
+        assert (result.status, result.cause) == (125, "setup"), result.stderr
+        assert f"{path}: not all users may read it" in result.stderr and "id-mapped mounts" in result.stderr
+        assert "chmod" not in result.stderr
 
 
 def test_what_only_root_may_read_is_shown_to_this_run_alone(root, private):

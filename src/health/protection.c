@@ -39,6 +39,7 @@ static const char *judge(const struct protect_look *q, json_t *o, struct err *wh
 	CLEANUP_DRIFTS struct drifts d = { 0 };
 	int r = protect_baseline_read(q->config, q->what, &b, why);
 	set_text(o, "accepted", b.time);
+	set_text(o, "accepted_by", b.by);
 	if (r >= 0 && !b.exists) {
 		(void)err_set(why, ERR_HOST, ENOENT, "it was never accepted");
 		return "new";
@@ -80,9 +81,9 @@ static int remember(const struct config *c, const char *shown, const json_t *o, 
 
 static json_t *answer_new(const char *shown)
 {
-	return json_pack("{s:o,s:n,s:n,s:n,s:i,s:i,s:[],s:n,s:n}", "what", json_text(shown), "kind",
-			 "status", "accepted", "files", 0, "changes", 0, "first", "error",
-			 "remedy");
+	return json_pack("{s:o,s:n,s:n,s:n,s:n,s:i,s:i,s:[],s:n,s:n}", "what", json_text(shown),
+			 "kind", "status", "accepted", "accepted_by", "files", 0, "changes", 0,
+			 "first", "error", "remedy");
 }
 
 int protection_check(const struct protect_look *q, json_t **ret, struct err *err)
@@ -116,7 +117,7 @@ int protection_accept(const struct protect_look *q, json_t **ret, struct err *er
 		return r;
 	if (protect_baseline_read(q->config, q->what, &b, NULL) >= 0 && b.exists)
 		(void)compare(&deep, &b, now, &d, NULL); /* a damaged one is replaced */
-	r = protect_baseline_write(q->config, now, err);
+	r = protect_baseline_write(q->config, now, NULL, err);
 	if (r < 0)
 		return r;
 	protect_baseline_release(&b);
@@ -160,6 +161,7 @@ int protection_status(const struct config *c, const char *what, json_t **ret, st
 	const char *status = json_string_value(json_object_get(last, "status"));
 	json_t *o = json_pack("{s:o,s:o}", "what", json_text(shown), "files", json_u64(b.files));
 	set_text(o, "accepted", b.time);
+	set_text(o, "accepted_by", b.by);
 	set_text(o, "checked", json_string_value(json_object_get(last, "time")));
 	set_text(o, "status", status ? status : b.exists ? "ok" : "new");
 	set_text(o, "summary", json_string_value(json_object_get(last, "summary")));

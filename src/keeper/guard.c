@@ -152,6 +152,75 @@ static void say_changed(struct keeper_state *s, const char *what, const struct d
 	(void)record_event(&s->k.record, "protected-changed", json_incref(data), NULL);
 }
 
+/* One health record and one event: what a step of the host's wrote is no alarm, unless the database was not as accepted before. */
+static void say_written(struct keeper_state *s, const char *what, const char *by, bool is_accepted,
+			const struct drifts *d)
+{
+	CLEANUP_FREE char *shown = dburl_shown(what);
+	CLEANUP_JSON json_t *data = describe_change(s, shown, d);
+	json_object_set_new(data, "by", json_text(by));
+	json_object_set_new(data, "accepted", json_boolean(is_accepted));
+	(void)record_event(&s->k.record, "protected-written", json_incref(data), NULL);
+	if (!is_accepted)
+		return;
+	CLEANUP_FREE char *summary = xasprintf("%llu changes by %s, first: %s",
+					       (unsigned long long)d->n_all, by,
+					       d->n ? d->v[0].what : "?");
+	const struct health_record h = { .kind = "protect",
+					 .subject = shown,
+					 .status = "ok",
+					 .summary = summary,
+					 .detail = data };
+	(void)ledger_health_keep(s->k.q->config, &h, NULL);
+}
+
+/* The step's database as it is now becomes what was accepted, if that is what it was right before the step. */
+static bool accept_written(struct keeper_state *s, const struct guarded *one)
+{
+	CLEANUP_PROTECT_BASELINE struct protect_baseline b = { 0 };
+	CLEANUP_PROTECT_STATE struct protect_state *now = NULL;
+	const struct protect_look q = { .config = s->k.q->config,
+					.what = one->what,
+					.depth = DEPTH_CONTENT,
+					.max = PROTECT_FILES_MAX };
+	struct err err = { 0 };
+	if (protect_baseline_read(q.config, one->what, &b, NULL) < 0 || !b.exists ||
+	    !protect_same(&b, one->before))
+		return false;
+	int r = protect_look(&q, &now, &err);
+	if (r >= 0)
+		r = protect_baseline_write(q.config, now, s->k.q->written_by, &err);
+	if (r < 0)
+		say_unchecked(s, one->what, &err);
+	return r >= 0;
+}
+
+/* Another run saw what a step wrote: the step has accepted it. */
+static char *writer_of(const struct keeper_state *s, const char *what,
+		       const struct protect_state *now)
+{
+	CLEANUP_PROTECT_BASELINE struct protect_baseline b = { 0 };
+	return protect_baseline_read(s->k.q->config, what, &b, NULL) >= 0 && b.by &&
+			       protect_same(&b, now)
+		       ? take_ptr(b.by)
+		       : NULL;
+}
+
+static void say_difference(struct keeper_state *s, const struct guarded *one,
+			   const struct protect_state *now, const struct drifts *d)
+{
+	const struct keeper_request *q = s->k.q;
+	if (q->writes && dburl_is(one->what) && dburl_same(q->writes, one->what)) {
+		say_written(s, one->what, q->written_by, accept_written(s, one), d);
+		return;
+	}
+	CLEANUP_FREE char *by = writer_of(s, one->what, now);
+	if (by)
+		say_written(s, one->what, by, true, d);
+	else
+		say_changed(s, one->what, d);
+}
+
 void guard_end(struct keeper_state *s)
 {
 	for (size_t i = 0; s->guard && i < s->guard->n; i++) {
@@ -167,7 +236,7 @@ void guard_end(struct keeper_state *s)
 		}
 		protect_compare(one->before, now, DEPTH_STAT, &d);
 		if (d.n_all > 0)
-			say_changed(s, one->what, &d);
+			say_difference(s, one, now, &d);
 		protect_state_freep(&one->before);
 	}
 	FAULT_PHASE("guard-ended");

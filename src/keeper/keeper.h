@@ -48,6 +48,8 @@ struct keeper_request {
 	/* Not NULL: it is carried out there, and this keeper attends it; see executor/executor.h. */
 	const struct capability *capability;
 	const struct oci_runtime *oci; /* not NULL: it makes the box, on this host */
+	/* Of a step of the host's, else NULL: what it may write, and who it is, "the step NAME of the run ID". */
+	const char *writes, *written_by;
 	bool again; /* its keeper died, and this one takes over what runs there */
 };
 

@@ -16,6 +16,7 @@
 void protect_baseline_release(struct protect_baseline *b)
 {
 	cleanup_free(&b->time);
+	cleanup_free(&b->by);
 	cleanup_free(&b->manifest);
 }
 
@@ -67,6 +68,7 @@ int protect_baseline_read(const struct config *c, const char *what, struct prote
 	memcpy(ret->stat, text_of(o, "stat"), HASH_HEX);
 	memcpy(ret->sha256, text_of(o, "manifest_sha256"), HASH_HEX);
 	ret->time = xstrdup(text_of(o, "time"));
+	ret->by = text_of(o, "by")[0] ? xstrdup(text_of(o, "by")) : NULL;
 	ret->manifest = xasprintf("%s/protect/%s", c->home, manifest);
 	ret->files = number_of(o, "files");
 	ret->bytes = number_of(o, "bytes");
@@ -113,7 +115,8 @@ static void drop_others(int dir_fd, const char *name, const char *but)
 			(void)unlinkat(dir_fd, d->d_name, 0);
 }
 
-int protect_baseline_write(const struct config *c, const struct protect_state *s, struct err *err)
+int protect_baseline_write(const struct config *c, const struct protect_state *s, const char *by,
+			   struct err *err)
 {
 	CLEANUP_STR struct str text = { 0 };
 	CLEANUP_FREE char *directory = path_join(c->home, "protect");
@@ -137,6 +140,8 @@ int protect_baseline_write(const struct config *c, const struct protect_state *s
 		json_u64(s->snapshot.fingerprint.bytes), "stat",
 		s->snapshot.fingerprint.hex[DEPTH_STAT], "manifest", manifest, "manifest_sha256",
 		sha256);
+	if (by)
+		json_object_set_new(o, "by", json_text(by));
 	r = fs_write_atomic(fd, manifest, str_text(&text), text.length, 0600, err);
 	if (r >= 0)
 		r = json_write_file(fd, file, o, err);

@@ -42,6 +42,7 @@ void protect_compare(const struct protect_state *then, struct protect_state *now
 struct protect_baseline {
 	bool exists;
 	char *time; /* owned; when it was accepted */
+	char *by; /* owned or NULL: the step of the host's whose writes were accepted last, for people */
 	uint64_t files, bytes;
 	char stat[HASH_HEX];
 	char *manifest; /* owned; path */
@@ -55,8 +56,9 @@ int protect_baseline_read(const struct config *c, const char *what, struct prote
 /* What was accepted, to compare with. */
 int protect_baseline_state(const struct protect_baseline *b, const char *what,
 			   struct protect_state **ret, struct err *err);
-/* `s` at content depth. The old one stays until the new one is durable. */
-int protect_baseline_write(const struct config *c, const struct protect_state *s, struct err *err);
+/* `s` at content depth. The old one stays until the new one is durable. `by`: as in the baseline; NULL: somebody accepted it. */
+int protect_baseline_write(const struct config *c, const struct protect_state *s, const char *by,
+			   struct err *err);
 
 /* Same stat digest as was accepted: nothing more has to be read. */
 bool protect_same(const struct protect_baseline *b, const struct protect_state *s);

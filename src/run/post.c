@@ -23,7 +23,7 @@ void post_release(struct post *p)
 	dburl_release(&p->url);
 	strv_release(&p->others);
 	char **const texts[] = { &p->runs,        &p->outputs, &p->database_dir, &p->socket,
-				 &p->socket_name, &p->pgpass,  &p->inside };
+				 &p->socket_name, &p->pgpass,  &p->inside,       &p->written_by };
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		cleanup_free(texts[i]);
 	*p = (struct post)POST_INIT;
@@ -192,6 +192,10 @@ static int start(void *data, struct err *err)
 	int r = post_resolve(config, p->parent, p->parent_id, ACTIVATION_KNOWN, p, err);
 	if (r >= 0)
 		r = start_relay(p, err);
+	p->written_by = r < 0 ? NULL
+			      : xasprintf("the step %s of the run %s", p->step->name, p->parent_id);
+	p->resolved.writes = r < 0 ? NULL : p->step->database;
+	p->resolved.written_by = p->written_by;
 	if (r >= 0)
 		r = run_start(config, &p->analysis, &p->resolved, &p->run, err);
 	return r < 0 ? r : p->run.fd;

@@ -24,6 +24,7 @@ struct post {
 	char *socket_name;        /* owned or NULL */
 	char *pgpass;             /* owned or NULL */
 	char *inside;             /* owned; the URL in the box */
+	char *written_by;         /* owned; which step it is, for people */
 	struct analysis analysis; /* of the step */
 	struct resolved resolved;
 	struct relay relay;

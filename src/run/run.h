@@ -32,7 +32,9 @@ struct resolved {
 	bool has_uid; /* a step of the host's, as root: it runs as this user */
 	uid_t uid;
 	gid_t gid;
-	bool attended; /* carried out elsewhere: `capability` says what that can do */
+	const char *writes; /* borrowed or NULL: the database of such a step, as it was declared */
+	const char *written_by; /* borrowed or NULL: which step that is, for people */
+	bool attended;          /* carried out elsewhere: `capability` says what that can do */
 	struct capability capability;
 	bool has_oci; /* the box is made by an OCI runtime */
 	struct oci_runtime oci;

@@ -99,6 +99,8 @@ static struct keeper_request request_of(const struct config *config,
 		.capability = resolved->attended ? &resolved->capability : NULL,
 		.submitter = config->submitter[0] ? config->submitter : NULL,
 		.oci = resolved->has_oci ? &resolved->oci : NULL,
+		.writes = resolved->writes,
+		.written_by = resolved->written_by,
 	};
 }
 

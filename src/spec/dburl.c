@@ -278,3 +278,19 @@ char *dburl_pgpass(const struct dburl *u)
 	str_add(&out, "\n");
 	return str_take(&out);
 }
+
+bool dburl_same(const char *a, const char *b)
+{
+	CLEANUP_DBURL struct dburl x = { 0 };
+	CLEANUP_DBURL struct dburl y = { 0 };
+	struct err err = { 0 };
+	if (dburl_parse(a, &x, &err) < 0 || dburl_parse(b, &y, &err) < 0)
+		return str_eq(a, b);
+	if (x.kind != y.kind)
+		return false;
+	if (x.kind == DB_POSTGRES)
+		return str_eq(x.name, y.name) && str_eq(x.host, y.host) && x.port == y.port;
+	CLEANUP_FREE char *real_x = path_real(x.path);
+	CLEANUP_FREE char *real_y = path_real(y.path);
+	return str_eq(real_x ? real_x : x.path, real_y ? real_y : y.path);
+}

@@ -24,6 +24,8 @@ void dburl_release(struct dburl *u);
 int dburl_parse(const char *text, struct dburl *ret, struct err *err);
 /* A database, not a path. */
 bool dburl_is(const char *text);
+/* Do both name one database, whoever asks it and with whatever parameters? By name: two addresses of one server are two. */
+bool dburl_same(const char *a, const char *b);
 /* For people's eyes: without its password; a path as it is. Owned by the caller. */
 char *dburl_shown(const char *text);
 /* The same database as seen by one for whom its socket is in `directory`; no password. Owned by the caller. */

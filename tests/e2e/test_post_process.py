@@ -72,6 +72,43 @@ def test_a_csv_becomes_rows_once(cupel, platform):
     assert platform.query(ask) == rows
 
 
+@pytest.mark.parametrize("by", BY)
+def test_what_a_step_writes_is_no_alarm(root, request, by):
+    """The platform's own database is protected: what the step writes is the step's, what anybody else writes is not."""
+    platform = platforms.Sqlite(root) if by == "sqlite" else platforms.Postgres(request.getfixturevalue("server"), by)
+    platforms.declare(root, platform, args=["scores", "out/results.csv"])
+    step = root.base / "step.py"
+    root.configure(f"post_processes:\n  step:\n    script: {step}\n    args: [scores, out/results.csv]\n    database: '{platform.url}'\n"
+                   f"    limits: {{memory: 128M, time: 60s}}\nprotect: ['{platform.url}']\n")
+
+    def protect(word, *options):
+        status, out, err = root.call(root.binary, "protect", word, "--json", *options)
+        assert status in (0, 1), err
+        return status, json.loads(out)[0]
+
+    def events(result, name):
+        lines = (step_of(root, result).run_dir / "events.jsonl").read_text().splitlines()
+        return [event["data"] for event in map(json.loads, lines) if event["event"] == name]
+
+    assert protect("accept")[0] == 0
+    first = taken(root)
+    assert first.cause == "ok", first.stderr
+    written = events(first, "protected-written")
+    assert len(written) == 1 and written[0]["accepted"] is True, written
+    by_whom = f"the step step of the run {first.run_dir.name}"
+    assert written[0]["by"] == by_whom and written[0]["changes"] >= 1 and not events(first, "protected-changed")
+    for options in ((), ("--deep",)):
+        status, answer = protect("check", *options)
+        assert (status, answer["status"], answer["accepted_by"]) == (0, "ok", by_whom), answer
+    assert protect("status")[1]["status"] == "ok"
+    # Anybody else's write is a change; and once there is one, a step does not hide it.
+    platform.change("INSERT INTO results VALUES ('mallory', 'x')")
+    assert lib.wait_until(lambda: protect("check")[0] == 1), "a server counts late"
+    second = taken(root)
+    assert second.cause == "ok" and events(second, "protected-written")[0]["accepted"] is False
+    assert protect("check")[0] == 1 and protect("check", "--deep")[0] == 1
+
+
 @pytest.mark.parametrize("by", ["sqlite"])
 def test_a_csv_has_no_say_in_whose_its_rows_are(cupel, platform):
     """SQLite takes a column that is named twice, and drops one of the values."""

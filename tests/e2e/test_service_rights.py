@@ -111,6 +111,27 @@ def test_what_a_step_made_is_cupels_word_alone(fresh, hidden):
     assert (status, out) == (0, "secret\n"), err
 
 
+@pytest.mark.parametrize("owner", [0, lib.USER_ID])
+def test_a_directory_at_the_path_of_a_run_is_its_submitters_or_refused(fresh, owner):
+    """Root runs it for ana: only hers is left alone and worked beside, not what root or anybody else has there."""
+    for_ana = {"CUPEL_SUBMITTER": f"{lib.USER_ID}:{lib.USER_ID}"}
+    answers = []
+    for env in (for_ana, {}):
+        run_id = fresh.new_id()
+        place = fresh.work_dir(run_id)
+        place.mkdir()
+        (place / "kept").write_text("x", encoding="utf-8")
+        os.chown(place, owner, owner)
+        try:
+            answers.append(fresh.call(fresh.binary, "run", "--quiet", "--id", run_id, "--", "sh", "-c", "pwd; ls kept", env=env)[:2])
+            assert os.listdir(place) == ["kept"]
+        finally:
+            (place / "kept").unlink()
+            place.rmdir()
+        expected = (2, f"{place}\n") if owner == (lib.USER_ID if env else 0) else (125, "")
+        assert answers[-1] == expected, (env, answers)
+
+
 def checkpointed(**more):
     """Says what it finds in its checkpoint, and leaves something there for the next run of the same analysis."""
     return {"command": ["sh", "-c", "cat saved/n; echo found > saved/n; exit 3"], "checkpoint": "saved",

@@ -288,7 +288,7 @@ def test_plan_is_for_people_and_touches_nothing(fresh):
         r"memory +64M +--memory",
         r"time +30m +built-in",
         r"bind +/usr \(read-only\)",
-        r"bind +/tmp/scidex-analysis-planned/data/input.txt from .* \(read-only\)",
+        r"bind +/tmp/scidex-analysis-planned/data/input.txt from .* \(read-only(, id-mapped)?\)",
         r"work +/tmp/scidex-analysis-planned \(writable\)",
         r"out/\*\.csv",
         r"A=b",

@@ -79,6 +79,7 @@ def test_cve_2021_44731_directory_made_by_someone_else(cupel):
     work = cupel.work_dir(run_id)
     work.mkdir(0o777)
     (work / "theirs").write_text("x", encoding="utf-8")
+    os.chown(work, 65534, 65534)
     try:
         result = cupel.run("--", "/bin/true", id=run_id)
         assert result.status == 125
@@ -86,6 +87,35 @@ def test_cve_2021_44731_directory_made_by_someone_else(cupel):
     finally:
         (work / "theirs").unlink()
         work.rmdir()
+
+
+@pytest.mark.parametrize("kind", ["link", "directory"])
+def test_the_place_beside_the_callers_own_directory_is_made_too(cupel, kind):
+    """The caller's own directory is left alone, and the run works beside it: that name is as predictable, and is made, never taken."""
+    run_id = cupel.new_id()
+    work, target = cupel.work_dir(run_id), cupel.base / f"target-{run_id}"
+    aside = work.with_name(f".{work.name}")
+    for path in (work, target):
+        path.mkdir()
+        cupel.own(path)
+    if kind == "link":
+        aside.symlink_to(target)
+    else:
+        aside.mkdir(0o777)
+        os.chown(aside, 65534, 65534)
+    try:
+        result = cupel.run("--", "/bin/sh", "-c", "echo x >out/x", id=run_id)
+        assert result.status == 125 and str(aside) in result.verdict["completion_notes"]
+        assert os.listdir(target) == os.listdir(aside) == os.listdir(work) == []
+        (aside.unlink if kind == "link" else aside.rmdir)()
+        control = cupel.new_id()
+        cupel.own(work.rename(cupel.work_dir(control)))
+        work = cupel.work_dir(control)
+        assert cupel.run("--", "/bin/sh", "-c", "echo x >out/x", id=control).status == 0
+        assert os.listdir(work) == []
+    finally:
+        work.rmdir()
+        target.rmdir()
 
 
 def test_cve_2024_21626_leaked_directory(cupel):

@@ -3,6 +3,9 @@
 #include "serve/gate.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "flow/record.h"
 #include "ledger/page.h"
@@ -27,6 +30,28 @@ static void gated_release(void *data)
 	free(g);
 }
 
+char *gate_submitter(const struct config *c, const char *id)
+{
+	char *name = NULL, of_pipeline[VIEWER_NAME_MAX + 1];
+	if (viewer_submitter_of_run(c, id, &name) >= 0)
+		return name;
+	for (const char *end = strrchr(id, '-'); end; end = memrchr(id, '-', (size_t)(end - id))) {
+		char part[ID_MAX + 1];
+		(void)snprintf(part, sizeof part, "%.*s", (int)(end - id), id);
+		if (flow_record_submitter(c, part, of_pipeline) >= 0)
+			return xstrdup(of_pipeline);
+		if (viewer_submitter_of_run(c, part, &name) >= 0)
+			return name;
+	}
+	return NULL;
+}
+
+static bool is_beginning(const struct gated *g)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/active/%s", g->config->home, g->id);
+	return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 static bool is_visible_in_ledger(const struct gated *g)
 {
 	CLEANUP_JSON json_t *row = NULL;
@@ -34,6 +59,17 @@ static bool is_visible_in_ledger(const struct gated *g)
 	return ledger_open(g->config, &l, NULL) >= 0 &&
 	       ledger_page_row(l, g->config, g->id, &row, NULL) >= 0 &&
 	       viewer_sees(&g->viewer, json_string_value(json_object_get(row, "submitter")));
+}
+
+/* What has no record: it is about to, it never began, or its record was removed. */
+static bool is_visible_without_record(const struct gated *g)
+{
+	if (g->lately)
+		return viewer_sees(&g->viewer, g->lately);
+	if (!is_beginning(g))
+		return is_visible_in_ledger(g);
+	CLEANUP_FREE char *submitter = gate_submitter(g->config, g->id);
+	return viewer_sees(&g->viewer, submitter);
 }
 
 static void look(void *data)
@@ -47,8 +83,7 @@ static void look(void *data)
 	if ((run < 0 && run != -ENOENT) || (pipeline < 0 && pipeline != -ENOENT))
 		return;
 	if (run < 0 && pipeline < 0 && !g->queued) {
-		g->is_visible = g->lately ? viewer_sees(&g->viewer, g->lately)
-					  : is_visible_in_ledger(g);
+		g->is_visible = is_visible_without_record(g);
 		return;
 	}
 	g->is_visible = (run < 0 || viewer_sees(&g->viewer, of_run)) &&

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
-#include "flow/record.h"
+#include "serve/gate.h"
 #include "serve/routes.h"
 #include "serve/sse.h"
 #include "spec/id.h"
@@ -114,25 +114,6 @@ void news_unlisten(struct news_ear *ear)
 	ear->before = NULL;
 }
 
-/* Of a run that the service did not start by itself. It has no record yet when it begins: the run of a step (ID-STEP-N) or of a post_process
- * (ID-post) is then its pipeline's, or the run's that it belongs to. Owned by the caller; NULL: it has no submitter. */
-static char *submitter_of(const struct news *n, const char *id)
-{
-	char *name = NULL, of_pipeline[VIEWER_NAME_MAX + 1];
-	if (viewer_submitter_of_run(n->config, id, &name) >= 0)
-		return name;
-	for (const char *end = strrchr(id, '-'); end; end = memrchr(id, '-', (size_t)(end - id))) {
-		char part[ID_MAX + 1];
-		(void)snprintf(part, sizeof part, "%.*s", (int)(end - id), id);
-		if (flow_record_exists(n->config, part) &&
-		    flow_record_submitter(n->config, part, of_pipeline) >= 0)
-			return xstrdup(of_pipeline);
-		if (viewer_submitter_of_run(n->config, part, &name) >= 0)
-			return name;
-	}
-	return NULL;
-}
-
 /* A run that somebody started himself: active/ID comes, and goes. */
 static int on_active(sd_event_source *source, const struct inotify_event *event, void *data)
 {
@@ -143,7 +124,7 @@ static int on_active(sd_event_source *source, const struct inotify_event *event,
 	CLEANUP_JSON json_t *ours = service_run(n->service, event->name);
 	if (ours || was_told(n, event->name))
 		return 0;
-	CLEANUP_FREE char *submitter = submitter_of(n, event->name);
+	CLEANUP_FREE char *submitter = gate_submitter(n->config, event->name);
 	tell(n, &(struct service_change){ .id = event->name,
 					  .state = comes ? "running" : "ended",
 					  .submitter = submitter,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
@@ -68,6 +69,13 @@ static char *read_cpuinfo(void)
 	return text;
 }
 
+static uint64_t hard_limit(int resource)
+{
+	struct rlimit limit;
+	bool has = getrlimit(resource, &limit) == 0 && limit.rlim_max != RLIM_INFINITY;
+	return has ? limit.rlim_max : UINT64_MAX;
+}
+
 int host_read(struct host *ret, struct err *err)
 {
 	struct host h = { .uid = geteuid(), .gid = getegid() };
@@ -81,6 +89,8 @@ int host_read(struct host *ret, struct err *err)
 	if (sched_getaffinity(0, sizeof h.cpus, &h.cpus) < 0)
 		return err_errno(err, "read the cpus this process may use");
 	h.n_cpus = CPU_COUNT(&h.cpus);
+	h.open_files_max = hard_limit(RLIMIT_NOFILE);
+	h.file_size_max = hard_limit(RLIMIT_FSIZE);
 	h.cpuinfo = read_cpuinfo();
 	h.landlock_abi = landlock_abi();
 	h.kernel = xstrdup(uname(&name) == 0 ? name.release : "unknown");

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -27,6 +28,8 @@ struct host {
 	struct strv devices; /* of null zero full random urandom, those there are */
 	cpu_set_t cpus;      /* that this process may use */
 	int n_cpus;
+	uint64_t open_files_max; /* hard limits of this process, which no box can exceed */
+	uint64_t file_size_max;
 	char *cpuinfo; /* owned; the first blocks of /proc/cpuinfo, "" if it can't be read */
 	char *kernel;  /* owned; release */
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "health/audit.h"
 #include "run/rerun.h"
@@ -138,6 +139,8 @@ static int prepare(struct rerunning *r, struct err *err)
 static int start(struct rerunning *r, int *ret_status, struct err *err)
 {
 	const struct rerun_args *args = r->args;
+	for (size_t i = 0; !args->quiet && i < r->resolved.notes.n; i++)
+		log_warning("%s", r->resolved.notes.v[i]);
 	struct status status = { .limit_bytes = r->resolved.limits.at[LIMIT_MEMORY].value,
 				 .shown = status_wanted() && !args->quiet };
 	struct run_viewer viewer = { .data = &status,

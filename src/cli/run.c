@@ -47,6 +47,8 @@ static int run_it(struct run_args *args, struct analysis *analysis, int *ret_sta
 		r = run_resolve(&config, analysis, &resolved, err);
 	if (r < 0)
 		return r;
+	for (size_t i = 0; !args->quiet && i < resolved.notes.n; i++)
+		log_warning("%s", resolved.notes.v[i]);
 	struct status status = { .limit_bytes = resolved.limits.at[LIMIT_MEMORY].value,
 				 .shown = status_wanted() && !args->quiet };
 	struct run_viewer viewer = { .data = &status,

@@ -54,6 +54,9 @@ static int check_runtime(const struct config *c, const struct flow *f, struct fl
 	said.limits = selection.limits;
 	limits_merge(&said.limits, &a->limits);
 	r = config_limits(c, &runtime.limits, &said, &s->limits, &why);
+	if (r >= 0)
+		r = config_limits_fit(c, a->executor ? a->executor : runtime.executor, &s->limits,
+				      &why);
 	return r < 0 ? flow_error(f, s, FLOW_AT_LIMITS, err, "%s", why.text) : 0;
 }
 

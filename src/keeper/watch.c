@@ -2,6 +2,7 @@
 #include "keeper/watch.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -190,7 +191,8 @@ static int timeout_ms(const struct keeping *k, uint64_t now)
 			next = times[i];
 	if (next == UINT64_MAX)
 		return -1;
-	return next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
+	uint64_t left_ms = next <= now ? 0 : (next - now) / NS_PER_MS + 1;
+	return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
 }
 
 static void on_control(struct keeping *k)

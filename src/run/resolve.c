@@ -12,6 +12,7 @@
 #include "keeper/snapshot.h"
 #include "run/attended.h"
 #include "run/checkpoint_key.h"
+#include "run/host_limits.h"
 #include "run/post.h"
 #include "run/provenance.h"
 #include "run/shown.h"
@@ -28,6 +29,7 @@ void resolved_release(struct resolved *r)
 	host_release(&r->host);
 	runtime_release(&r->runtime);
 	chosen_release(&r->chosen);
+	strv_release(&r->notes);
 }
 
 /* What another step made is cupel's own, and nobody else can read it. */
@@ -164,6 +166,8 @@ static int complete(const struct config *c, struct analysis *a, struct resolved 
 		e = config_limits(c, &r->runtime.limits, a, &r->limits, err);
 	if (e >= 0)
 		e = host_read(&r->host, err);
+	if (e >= 0)
+		e = host_limits_fit(c, a, r, &r->notes, err);
 	if (e < 0)
 		return e;
 	pass_variables(c, a);
@@ -267,6 +271,8 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 	if (e < 0)
 		return e;
 	strv_copy(&r->plan.warnings, &warnings);
+	for (size_t i = 0; i < r->notes.n; i++)
+		strv_add(&r->plan.warnings, r->notes.v[i]);
 	return check_paths(c, a, &r->limits, &r->plan, err);
 }
 

@@ -27,6 +27,8 @@ struct resolved {
 		chosen; /* refused: the plan may be bare, and a run is recorded as runtime-broken */
 	struct host host;
 	struct limits limits;
+	struct strv
+		notes; /* limits that this host cannot use, for the caller; also among the plan's warnings */
 	struct plan plan;
 	enum keep keep;
 	bool has_uid; /* a step of the host's, as root: it runs as this user */

@@ -183,6 +183,8 @@ const struct post_process *config_post_process(const struct config *c, const cha
 const struct executor_settings *config_executor(const struct config *c, const char *name);
 /* NULL: the default. True if what it carries out takes nothing of this host's cpus and memory. */
 bool config_executor_is_elsewhere(const struct config *c, const char *name);
+/* A keeper on this host makes the box, so this host's limits apply. NULL: the default executor. */
+bool config_executor_is_here(const struct config *c, const char *name);
 /* Where the service is to be found; owned by the caller. */
 char *config_service_socket(const struct config *c);
 /* ledger.url for people's eyes: the default in words, and no password. Owned by the caller. */
@@ -194,3 +196,7 @@ char *config_work_dir_aside(const struct config *c, const char *id);
 /* Profile, defaults, analysis in rising priority, then ceilings. */
 int config_limits(const struct config *c, const struct limits *runtime, const struct analysis *a,
 		  struct limits *ret, struct err *err);
+/* For a run on this host: refuses memory beyond what all runs together may use (aggregate). The built-in value, which nobody asked for, is
+ * lowered to that instead. What another executor carries out is its own to judge. */
+int config_limits_fit(const struct config *c, const char *executor, struct limits *limits,
+		      struct err *err);

@@ -64,6 +64,12 @@ bool config_executor_is_elsewhere(const struct config *c, const char *name)
 	return s && (s->kind == EXECUTOR_SLURM || s->kind == EXECUTOR_PROGRAM);
 }
 
+bool config_executor_is_here(const struct config *c, const char *name)
+{
+	const struct executor_settings *s = config_executor(c, name ? name : c->default_executor);
+	return !s || s->kind == EXECUTOR_OCI;
+}
+
 static int read_patience(const struct document *d, const struct node *n, uint64_t *ret,
 			 struct err *err)
 {

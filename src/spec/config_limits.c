@@ -1,4 +1,5 @@
 /* What one run gets of the configuration: its limits and its working directory. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/path.h"
@@ -111,4 +112,27 @@ int config_limits(const struct config *c, const struct limits *runtime, const st
 	}
 	*ret = limits;
 	return 0;
+}
+
+int config_limits_fit(const struct config *c, const char *executor, struct limits *limits,
+		      struct err *err)
+{
+	uint64_t value = limits->at[LIMIT_MEMORY].value;
+	uint64_t most = c->aggregate.at[LIMIT_MEMORY].value & ~((UINT64_C(1) << 20) - 1);
+	char asked[32], allowed[32];
+
+	if (!config_executor_is_here(c, executor) || most == 0 ||
+	    value <= c->aggregate.at[LIMIT_MEMORY].value)
+		return 0;
+	if (str_eq(limits->at[LIMIT_MEMORY].origin, "built-in")) {
+		limits_set(limits, LIMIT_MEMORY, most, "built-in, lowered to aggregate");
+		return 0;
+	}
+	return err_set(
+		err, ERR_CALLER, ERANGE,
+		"memory %s (%s) is more than all runs together may use on this host (aggregate, %s); "
+		"ask for at most %s",
+		limit_write(LIMIT_MEMORY, value, asked, sizeof(asked)),
+		limits->at[LIMIT_MEMORY].origin, c->aggregate.at[LIMIT_MEMORY].origin,
+		limit_write(LIMIT_MEMORY, most, allowed, sizeof(allowed)));
 }

@@ -1,7 +1,9 @@
 """Every cause an analysis can end with, and the evidence for it."""
 
+import json
 import os
 import platform
+import resource
 import signal
 import subprocess
 
@@ -327,11 +329,56 @@ def limit_of_all(caller):
 
 
 def test_all_runs_together_have_a_cap(cupel):
+    """One holds a part; the other grows and is killed below its own limit, as the larger of the two."""
     cupel.configure("aggregate: {memory: 96M, pids: 100}\n")
-    result = cupel.run("--memory", "700M", "--", "python3", "-c", GRAB, "300")
-    assert limit_of_all(cupel) == [96 << 20]
+    hold = "import signal; data = bytearray(20 << 20); print(1, flush=True); signal.pause()"
+    with cupel.popen(
+        cupel.binary, "run", "--memory", "90M", "--", "python3", "-c", hold, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout.readline() == b"1\n"
+        result = cupel.run("--memory", "95M", "--", "python3", "-c", GRAB, "300")
+        assert limit_of_all(cupel) == [96 << 20]
+        holder.terminate()
     verdict = assert_oom(result)
     assert "aggregate" in verdict["completion_notes"]
+
+
+def test_memory_beyond_what_all_runs_may_use_is_refused(cupel):
+    cupel.configure("aggregate: {memory: 96M}\n")
+    result = cupel.run("--memory", "700M", "--", "true")
+    assert result.status == 2 and result.verdict is None
+    assert "memory 700M (--memory)" in result.stderr and "at most 96M" in result.stderr
+    # Nobody asked for the built-in value: it is lowered, and the record says so.
+    result = cupel.run("--", "true")
+    assert result.cause == "ok"
+    assert result.verdict["evidence"]["memory_limit_bytes"] == 96 << 20
+    assert cupel.run("--memory", "96M", "--", "true").cause == "ok"
+
+
+def test_cpus_and_time_beyond_the_host_s_are_said(cupel):
+    script = "nproc; echo $CUPEL_CPUS"
+    run = [cupel.binary, "run", "--id", cupel.new_id(), "--cpus", "4096", "--time", "99999d"]
+    status, out, err = cupel.call(*run, "--", "sh", "-c", script)
+    cpus = str(len(os.sched_getaffinity(0)))
+    assert (status, out.split()) == (0, [cpus, cpus]), err
+    assert f"cpus 4096 (--cpus): this host has {cpus} for a run; {cpus} applies" in err
+    assert "time 99999d (--time): longer than a year" in err
+    plan = json.loads((cupel.run_dir(run[3]) / "plan.json").read_text())
+    assert [warning.split()[0] for warning in plan["warnings"]] == ["cpus", "time"]
+    analysis = json.loads((cupel.run_dir(run[3]) / "analysis.json").read_text())
+    assert analysis["limits"]["cpus"]["value"] == cpus, analysis["limits"]
+    status, _, err = cupel.call(cupel.binary, "run", "--cpus", cpus, "--time", "1d", "--", "true")
+    assert status == 0 and "this host has" not in err and "a year" not in err
+
+
+def test_a_limit_that_cannot_be_applied_is_refused(cupel):
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    result = cupel.run("--open-files", "99999999999", "--", "true")
+    assert result.status == 2 and result.verdict is None
+    assert "open_files 99999999999 (--open-files)" in result.stderr
+    assert f"at most {most}" in result.stderr
+    result = cupel.run("--open-files", str(most), "--", "sh", "-c", "ulimit -n")
+    assert result.stdout == f"{most}\n"
 
 
 @pytest.fixture

@@ -202,7 +202,10 @@ static int plan_fill(const struct plan_request *q, struct plan *p, struct err *e
 		q->analysis->code.n
 			? xasprintf("%s/code/%s", p->work_dir, path_base(q->analysis->code.v[0]))
 			: NULL;
-	return runtime_argv(q->runtime, q->analysis, script, &p->argv, err);
+	r = runtime_argv(q->runtime, q->analysis, script, &p->argv, err);
+	return r < 0 && q->analysis->code_origins.n
+		       ? err_wrap(err, "%s", q->analysis->code_origins.v[0])
+		       : r;
 }
 
 int plan_make(const struct plan_request *request, struct plan *ret, struct err *err)

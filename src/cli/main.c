@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/terminal.h"
 #include "cli/cli.h"
+#include "cli/foreign.h"
 
 /* In the order of use: make runs, look at them, hand them on, what they run in, what keeps all of it sound. */
 const struct command *const commands[] = {
@@ -119,6 +120,11 @@ static int unknown_command(const char *name)
 {
 	const char *names[sizeof commands / sizeof *commands];
 	struct err err = { 0 };
+	const char *here = foreign_command(name);
+	if (here) {
+		(void)err_caller(&err, "there is no command '%.60s': %s", name, here);
+		return cli_fail(&err);
+	}
 	for (size_t i = 0; i < n_commands; i++)
 		names[i] = commands[i]->name;
 	const char *nearest = str_nearest(name, names, n_commands);

@@ -30,6 +30,9 @@ static int unknown(const struct options *o, const char *argument, struct err *er
 	CLEANUP_FREE char *name = xstrndup(argument + 2, strcspn(argument + 2, "="));
 	for (size_t i = 0; i < o->n_rows; i++)
 		names[i] = o->rows[i].name;
+	const char *here = o->foreign ? o->foreign(argument) : NULL;
+	if (here)
+		return err_caller(err, "there is no option %.60s: %s", argument, here);
 	const char *nearest = argument[1] == '-' ? str_nearest(name, names, o->n_rows) : NULL;
 	return err_caller(err, "there is no option %.60s%s%s%s --help lists them", argument,
 			  nearest ? "; did you mean --" : ";", nearest ? nearest : "",

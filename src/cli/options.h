@@ -19,6 +19,8 @@ struct option_row {
 struct options {
 	const struct option_row *rows;
 	size_t n_rows;
+	/* NULL, or what to use instead of an option that other programs have; see foreign.h. */
+	const char *(*foreign)(const char *argument);
 };
 
 /* What is left after the options: argv[first..], and whether "--" stood before it. */

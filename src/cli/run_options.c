@@ -5,6 +5,7 @@
 #include "base/num.h"
 #include "base/path.h"
 #include "cli/cli.h"
+#include "cli/foreign.h"
 #include "spec/parameters.h"
 
 static int set_json(void *target, const struct option_row *row, const char *value, struct err *err)
@@ -345,9 +346,10 @@ static const struct option_row rows[] = {
 	  set_not_before, 0 },
 	{ 0, "wait", NULL, "wait for the end, and exit as `cupel run` would", set_wait, 0 },
 };
-const struct options run_options = { rows, sizeof rows / sizeof *rows - N_SUBMIT_ROWS };
-const struct options submit_options = { rows + N_RUN_ROWS,
-					sizeof rows / sizeof *rows - N_RUN_ROWS };
+const struct options run_options = { rows, sizeof rows / sizeof *rows - N_SUBMIT_ROWS,
+				     foreign_option };
+const struct options submit_options = { rows + N_RUN_ROWS, sizeof rows / sizeof *rows - N_RUN_ROWS,
+					foreign_option };
 
 static const struct option_row resume_rows[] = {
 	{ 0, "force", "STEP", "run this step whatever is known of it; may be repeated", set_force,

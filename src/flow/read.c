@@ -158,9 +158,12 @@ static int follow_shards(struct reader *r, struct err *err)
 			if (!r->shards[i].of || r->shards[i].n)
 				continue;
 			if (!f->steps[of].scattered || of == i)
-				return node_error(r->d, r->shards[i].of, err,
-						  "the step %s has no shards of its own",
-						  f->steps[of].name);
+				return node_error(
+					r->d, r->shards[i].of, err,
+					"the step '%s' has no 'scatter', so there are no shards of it to "
+					"follow; leave out this 'scatter' and name its output under "
+					"'inputs', or give '%s' a 'scatter'",
+					f->steps[of].name, f->steps[of].name);
 			int e = count_shards(r, r->shards[of].n, err);
 			if (e < 0)
 				return e;

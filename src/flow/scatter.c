@@ -223,16 +223,39 @@ static int check_names(const struct document *d, const struct node *n, struct sh
 	return 0;
 }
 
+/* {of: STEP} without a variable before it: "of" was meant as the word of the language, not as a name. */
+static int check_variable(const struct document *d, const struct node *n, size_t i, struct err *err)
+{
+	static const char *const words[] = { "of", "range", "glob", "parameter" };
+	const struct node *value = n->values[i];
+	char shown[SHOW_ROOM];
+	for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+		if (str_eq(n->keys[i]->text, words[w]) &&
+		    (value->kind == NODE_SCALAR || str_eq(words[w], "range")))
+			return node_error(
+				d, n->keys[i], err,
+				"the variable is missing: write scatter: {VARIABLE: {%s: %s}}, where VARIABLE is a name that you "
+				"choose for {{VARIABLE}} in the step",
+				words[w],
+				value->kind == NODE_SCALAR ? show_text(value->text, shown) : "...");
+	return 0;
+}
+
 int scatter_read(const struct document *d, const struct node *n, const char *base,
 		 const json_t *parameters, struct shards *ret, struct err *err)
 {
 	CLEANUP_SHARDS struct shards s = { 0 };
 	if (n->kind != NODE_MAP || n->n == 0)
-		return node_error(d, n, err, "expected {VARIABLE: VALUES}");
+		return node_error(
+			d, n, err,
+			"expected {VARIABLE: VALUES}, where VARIABLE is a name that you choose: scatter: {sample: [a, b]}");
 	for (size_t i = 0; i < n->n; i++) {
 		const struct node *values = n->values[i];
 		CLEANUP_JSON json_t *list = NULL;
 		char shown[SHOW_ROOM];
+		int r = check_variable(d, n, i, err);
+		if (r < 0)
+			return r;
 		if (env_name_check(n->keys[i]->text, err) < 0)
 			return node_error(d, n->keys[i], err, "'%s' is no name of a variable",
 					  show_text(n->keys[i]->text, shown));
@@ -246,7 +269,7 @@ int scatter_read(const struct document *d, const struct node *n, const char *bas
 			s.of = of;
 			break;
 		}
-		int r = read_values(d, values, base, parameters, &list, err);
+		r = read_values(d, values, base, parameters, &list, err);
 		if (r >= 0)
 			r = multiply(d, values, n->keys[i]->text, list, &s, err);
 		if (r < 0)

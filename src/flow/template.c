@@ -69,16 +69,25 @@ static int unknown(const struct document *d, const struct node *n, const struct 
 		   const json_t *values, struct err *err)
 {
 	CLEANUP_STR struct str known = { 0 };
+	CLEANUP_STRV struct strv names = { 0 };
 	const char *name;
 	json_t *value;
 	json_object_foreach((json_t *)values, name, value)
 	{
-		str_addf(&known, "%s%s", known.length ? ", " : "are ", name);
+		strv_add(&names, name);
+		str_addf(&known, "%s%s", known.length ? ", " : "", name);
 	}
-	return node_error(d, n, err,
-			  "{{%s}}: there is no variable or parameter of that name; there %.300s "
-			  "(\\{{ stands for the braces themselves)",
-			  m->name, known.length ? known.text : "is none");
+	const char *near = str_nearest(m->name, (const char *const *)names.v, names.n);
+	if (near)
+		return node_error(d, n, err,
+				  "{{%s}}: there is no variable or parameter '%s'; did you mean "
+				  "{{%s}}?",
+				  m->name, m->name, near);
+	return node_error(
+		d, n, err,
+		"{{%s}}: there is no variable or parameter '%s'; known here: %.300s. Add it to "
+		"'parameters' or 'scatter', or write \\{{%s}} for the text itself",
+		m->name, m->name, known.length ? known.text : "none", m->name);
 }
 
 static int mark_text(const struct document *d, const struct node *n, const struct mark *m,

@@ -244,9 +244,40 @@ void keeper_clean(struct keeper_state *s)
 	record_cleaned(&c);
 }
 
+/* The end of a log that the analysis wrote. */
+static size_t read_log_end(int run_fd, const char *name, char *ret, size_t room)
+{
+	struct stat st = { 0 };
+	CLEANUP_FD int fd = fs_open_beneath(run_fd, name, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return 0;
+	ssize_t n = pread(fd, ret, room, (size_t)st.st_size > room ? st.st_size - (off_t)room : 0);
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* What may have been wrong, for the sentence of the verdict: only a failure is worth the look. */
+static void note_symptom(struct keeper_state *s)
+{
+	struct keeping *k = &s->k;
+	char text[SYMPTOM_TEXT_MAX];
+	struct verdict v;
+	verdict_decide(&k->ending, &v);
+	if (v.cause != CAUSE_EXIT || k->ending.exec_errno || k->ending.given)
+		return;
+	if (k->ending.notebook)
+		symptom_find(s->notebook.error, strlen(s->notebook.error), &k->ending.symptom);
+	if (!k->ending.symptom.kind)
+		symptom_find(text, read_log_end(k->record.dir_fd, "stderr.log", text, sizeof text),
+			     &k->ending.symptom);
+	k->ending.symptom.network_is_off = k->q->analysis->network == NETWORK_NONE;
+	k->ending.symptom.network_may_be_on = k->q->config->network_host_allowed;
+	symptom_look_up(k->q->config, k->q->runtime->name, &k->ending.symptom);
+}
+
 int keeper_finish(struct keeper_state *s, struct verdict *v, struct err *err)
 {
 	struct keeping *k = &s->k;
+	note_symptom(s);
 	verdict_decide(&k->ending, v);
 	struct run_times times = { s->accepted_real_ns, s->started_real_ns, s->ended_real_ns };
 	json_t *verdict = describe_verdict(k, v, &times);

@@ -167,6 +167,11 @@ static void decide_exec(const struct ending *e, struct verdict *v)
 		note(v,
 		     "'%s' was not found in the runtime. Check its name, or show it to the box: code:, inputs:, --data.",
 		     e->program);
+	else if (e->exec_errno == ENOEXEC)
+		note(v,
+		     "'%s' could not be executed: it has no '#!' line and is no program for this processor. Begin a script with a line that "
+		     "names its interpreter, such as #!/bin/sh, or name the interpreter: cupel run --data SCRIPT -- sh data/SCRIPT.",
+		     e->program);
 	else
 		note(v, "'%s' could not be executed: %s.", e->program,
 		     strerrordesc_np(e->exec_errno));
@@ -233,6 +238,9 @@ static void decide_failure(const struct ending *e, struct verdict *v)
 		note(v,
 		     "The analysis ended itself with status %d after %s. Its own words are in stderr.log.",
 		     v->exit_code, time_text(e->wall_ns));
+		CLEANUP_STR struct str help = { 0 };
+		symptom_words(&e->symptom, &help);
+		note(v, "%s", str_text(&help));
 	}
 }
 

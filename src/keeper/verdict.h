@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "budget/budget.h"
+#include "keeper/symptom.h"
 #include "spec/id.h"
 #include "spec/limits.h"
 
@@ -102,6 +103,7 @@ struct ending {
 	bool checkpoint_damaged;             /* the disk below lost a write */
 	const char *checkpoint_note;         /* NULL or "", or a sentence without its full stop */
 	const struct notebook_end *notebook; /* NULL: it was none, or nothing is known */
+	struct symptom symptom;              /* of what it wrote last */
 	struct limits limits;
 	const char *program; /* argv[0] */
 	const char *

@@ -74,7 +74,7 @@ static int resolve_paths(const struct config *c, struct analysis *a, struct err 
 {
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
-		r = make_real(c, &a->code.v[i], "code", err);
+		r = make_real(c, &a->code.v[i], analysis_code_origin(a, i), err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++)
 		r = make_real(owner_of(c, &a->inputs[i]), &a->inputs[i].path, a->inputs[i].origin,
 			      err);
@@ -154,13 +154,18 @@ static int complete(const struct config *c, struct analysis *a, struct resolved 
 		e = analysis_check(a, err);
 	if (e >= 0)
 		e = resolve_paths(c, a, err);
-	if (e >= 0)
+	if (e >= 0) {
 		e = runtime_select(c, a, &r->chosen.selection, err);
+		if (e < 0 && a->code_origins.n)
+			e = err_wrap(err, "%s", a->code_origins.v[0]);
+	}
 	if (e >= 0) { /* what the caller says goes over what the script says of itself */
 		struct limits said = r->chosen.selection.limits;
 		limits_merge(&said, &a->limits);
 		a->limits = said;
 		e = catalog_find(c, r->chosen.selection.name, &r->runtime, err);
+		if (e < 0 && a->runtime && a->runtime_origin)
+			e = err_wrap(err, "%s", a->runtime_origin);
 	}
 	if (e >= 0)
 		e = config_limits(c, &r->runtime.limits, a, &r->limits, err);

@@ -116,6 +116,64 @@ static int notebook_argv(const struct runtime *r, const struct analysis *a, cons
 	return 0;
 }
 
+int runtime_script_odd(const char *script, mode_t mode, struct err *err)
+{
+	CLEANUP_FREE char *word = str_shell(script);
+	if (S_ISDIR(mode))
+		return err_set(
+			err, ERR_CALLER, EISDIR,
+			"%s is a directory, not a script; name a script in it, or show it to a command: cupel run --data %s -- COMMAND",
+			script, word);
+	return err_caller(err, "the script %s is not a regular file; copy it into one", script);
+}
+
+/* Languages whose files are no scripts. */
+static const struct compiled {
+	const char *extension, *name, *compiler;
+} compiled_languages[] = {
+	{ ".c", "C", "cc" },
+	{ ".cc", "C++", "c++" },
+	{ ".cpp", "C++", "c++" },
+	{ ".cxx", "C++", "c++" },
+	{ ".f", "Fortran", "gfortran" },
+	{ ".f90", "Fortran", "gfortran" },
+	{ ".f95", "Fortran", "gfortran" },
+	{ ".rs", "Rust", "rustc" },
+};
+
+static const struct compiled *compiled_language(const char *script)
+{
+	for (size_t i = 0; i < sizeof compiled_languages / sizeof *compiled_languages; i++)
+		if (str_ends(script, compiled_languages[i].extension))
+			return &compiled_languages[i];
+	return NULL;
+}
+
+static int must_compile(const struct compiled *c, const char *script, struct err *err)
+{
+	CLEANUP_FREE char *word = str_shell(script);
+	return err_caller(
+		err,
+		"%s is %s source code, which must be compiled; compile it and run the program, or do both in the box: "
+		"cupel run --data %s:source%s -- sh -c '%s data/source%s -o program && ./program'",
+		script, c->name, word, c->extension, c->compiler, c->extension);
+}
+
+static int nothing_runs_it(const struct runtime *r, const char *script, struct err *err)
+{
+	CLEANUP_STR struct str known = { 0 };
+	CLEANUP_FREE char *word = str_shell(script);
+	CLEANUP_FREE char *base = str_shell(path_base(script));
+	for (size_t i = 0; i < r->n_interpreters; i++)
+		str_addf(&known, "%s%s", i ? ", " : "", r->interpreters[i].extension);
+	return err_caller(
+		err,
+		"nothing says which program runs %s: the runtime '%s' has none for its ending (it knows %.200s), and the file is not "
+		"executable; begin it with a line such as #!/bin/sh and chmod +x %s, or name the program: "
+		"cupel run --data %s -- PROGRAM data/%s",
+		script, r->name, known.length ? known.text : "no endings", word, word, base);
+}
+
 static int script_argv(const struct runtime *r, const struct analysis *a, const char *script_path,
 		       struct strv *ret, struct err *err)
 {
@@ -126,17 +184,16 @@ static int script_argv(const struct runtime *r, const struct analysis *a, const 
 		return err_set(err, ERR_CALLER, errno, "the script %s: %s", script,
 			       strerrordesc_np(errno));
 	if (!S_ISREG(st.st_mode))
-		return err_caller(err, "the script %s is not a regular file", script);
+		return runtime_script_odd(script, st.st_mode, err);
 	if (i && !runtime_has(r, i->argv.v[0]))
 		return no_interpreter(r, i, script, err);
 	if (!i && driver_runs(r, a))
 		return notebook_argv(r, a, script_path, ret, err);
+	const struct compiled *language = i ? NULL : compiled_language(script);
+	if (language)
+		return must_compile(language, script, err);
 	if (!i && !(st.st_mode & 0111))
-		return err_caller(
-			err,
-			"%s: no interpreter is known for this ending and it is not executable; "
-			"chmod +x it, or run it as a command: INTERPRETER %s",
-			script, path_base(script));
+		return nothing_runs_it(r, script, err);
 	if (i)
 		strv_copy(ret, &i->argv);
 	strv_add(ret, script_path);

@@ -98,5 +98,7 @@ void runtime_system(const struct config *config, struct runtime *ret);
 /* The argv that runs the analysis here: its command, or the interpreter for its script as it will be
  * called inside the box (`script_path`). A script without a known ending is run itself and must be
  * executable. An interpreter the runtime lacks is an error that names the remedy. */
+/* What is wrong with a script that is no regular file, and what to do: always fails. */
+int runtime_script_odd(const char *script, mode_t mode, struct err *err);
 int runtime_argv(const struct runtime *r, const struct analysis *a, const char *script_path,
 		 struct strv *ret, struct err *err);

@@ -22,7 +22,7 @@ static int read_head(const char *path, size_t max, char **ret, size_t *ret_lengt
 		return err_set(err, ERR_CALLER, errno, "the script %s: %s", path,
 			       strerrordesc_np(errno));
 	if (!S_ISREG(st.st_mode))
-		return err_caller(err, "the script %s is not a regular file", path);
+		return runtime_script_odd(path, st.st_mode, err);
 	size_t room = (uint64_t)st.st_size < max ? (size_t)st.st_size : max;
 	CLEANUP_FREE char *text = xmalloc(room + 1);
 	size_t length = 0;

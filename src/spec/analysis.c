@@ -78,6 +78,7 @@ void analysis_release(struct analysis *a)
 	free(a->checkpoint);
 	free(a->code_contents);
 	strv_release(&a->code);
+	strv_release(&a->code_origins);
 	strv_release(&a->args);
 	strv_release(&a->command);
 	for (size_t i = 0; i < a->n_inputs; i++)
@@ -97,6 +98,11 @@ void analysis_release(struct analysis *a)
 	pairs_release(&a->key.parts);
 	strv_release(&a->allow_missing);
 	*a = (struct analysis){ 0 };
+}
+
+const char *analysis_code_origin(const struct analysis *a, size_t i)
+{
+	return i < a->code_origins.n ? a->code_origins.v[i] : "code";
 }
 
 void analysis_add_input(struct analysis *a, struct input *input)

@@ -77,11 +77,12 @@ struct analysis {
 	char *name;           /* owned or NULL */
 	char *quest;          /* owned or NULL */
 	char *runtime;        /* owned or NULL: chosen by the rules of runtime/select.h */
-	char *runtime_origin; /* owned or NULL; "--runtime" or "FILE:LINE" */
+	char *runtime_origin; /* owned or NULL; "--runtime" or "FILE:LINE:COLUMN" */
 	char *profile;        /* owned or NULL: the configured default */
 	char *executor; /* owned or NULL: the runtime's or the configured default; resolved: its name */
 	struct strv
 		code; /* the script first, then files it needs: absolute host paths, shown at code/NAME */
+	struct strv code_origins; /* "FILE:LINE:COLUMN" of each of code; empty when from options */
 	struct contents
 		*code_contents; /* owned or NULL; of each of code, once a run was resolved */
 	struct strv args;       /* arguments of the script */
@@ -120,6 +121,8 @@ struct analysis {
 };
 
 void analysis_release(struct analysis *a);
+/* Where a file of the code was named, for messages. */
+const char *analysis_code_origin(const struct analysis *a, size_t i);
 #define CLEANUP_ANALYSIS CLEANUP(analysis_release)
 
 /* Reads a YAML file strictly; the first mistake is in err as file:line:column with the remedy.

@@ -162,8 +162,11 @@ static int names_check(const struct analysis *a, struct err *err)
 	if (r < 0)
 		return r;
 	if (a->runtime && !path_name_ok(a->runtime))
-		return err_caller(err, "'%s' is not the name of a runtime; see cupel runtime list",
-				  show_text(a->runtime, shown));
+		return err_caller(
+			err,
+			"'%s' is not the name of a runtime; cupel runtime list shows them. To run in a container image, make "
+			"a runtime of it: cupel-runtime-create(1)",
+			show_text(a->runtime, shown));
 	if (a->profile && !path_name_ok(a->profile))
 		return err_caller(err, "'%s' is not the name of a profile; see cupel config",
 				  show_text(a->profile, shown));

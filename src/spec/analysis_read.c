@@ -43,8 +43,12 @@ static int component_read(const struct document *d, const struct node *n, const 
 	if (r < 0)
 		return r;
 	if (!path_name_ok(text))
-		return node_error(d, n, err, "'%s' is not the name of a %s; it has no '/'",
-				  show_text(text, shown), what);
+		return node_error(
+			d, n, err, "'%s' is not the name of a %s; a name has no '/'%s",
+			show_text(text, shown), what,
+			str_eq(what, "runtime")
+				? ". To run in a container image, make a runtime of it: cupel-runtime-create(1)"
+				: "");
 	*ret = take_ptr(text);
 	return 0;
 }
@@ -57,7 +61,7 @@ static int read_runtime(const struct document *d, const struct node *n, void *ta
 
 	if (r < 0)
 		return r;
-	to->analysis.runtime_origin = node_origin(d, n);
+	to->analysis.runtime_origin = node_place(d, n);
 	return 0;
 }
 
@@ -91,6 +95,7 @@ static int read_code(const struct document *d, const struct node *n, void *targe
 		if (r < 0)
 			return r;
 		strv_take(&to->analysis.code, path);
+		strv_take(&to->analysis.code_origins, node_place(d, one));
 	}
 	return 0;
 }

@@ -226,7 +226,7 @@ class Local(Door):
         words = [f"--{name}={value}" for name, value in (
             ("state", state), ("cause", cause), ("runtime", runtime), ("quest", quest), ("since", since),
             ("limit", limit), ("after", after)) if value is not None]
-        said = self.program.ask(["list", "--json", *words, *(["--reverse"] if newest_first else [])])
+        said = self.program.ask(["list", "--json", *words, *([] if newest_first else ["--reverse"])])
         return [run_of(row) for row in said]
 
     def log(self, run_id: str, stream: str = "stdout", *, offset: int = 0, limit: int = 10 << 20) -> LogPart:

@@ -24,15 +24,17 @@ static void add_visible(struct str *line, const char *text)
 	}
 }
 
-__attribute__((format(printf, 2, 0))) static void log_line(const char *prefix, const char *format,
-							   va_list args)
+__attribute__((format(printf, 3, 0))) static void
+log_line(enum terminal_colour colour, const char *prefix, const char *format, va_list args)
 {
 	int saved = errno;
 	CLEANUP_STR struct str line = { 0 };
 	char text[4096];
 
 	(void)vsnprintf(text, sizeof(text), format, args);
-	str_add(&line, prefix);
+	bool is_coloured = terminal_has_colour(STDERR_FILENO);
+	str_addf(&line, "%s%s%s ", is_coloured ? terminal_colours[colour] : "", prefix,
+		 is_coloured ? terminal_colours[COLOUR_NONE] : "");
 	add_visible(&line, text);
 	str_add(&line, "\n");
 	/* There is nobody left to tell when standard error is gone. */
@@ -46,7 +48,7 @@ void log_error(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	log_line("cupel: ", format, args);
+	log_line(COLOUR_BAD, "cupel:", format, args);
 	va_end(args);
 }
 
@@ -55,6 +57,6 @@ void log_warning(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	log_line("cupel: warning: ", format, args);
+	log_line(COLOUR_WARN, "cupel: warning:", format, args);
 	va_end(args);
 }

@@ -2,6 +2,7 @@
  * multiplied exactly and cut, so that no limit is ever larger than what was written. */
 #include "base/num.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,24 +21,8 @@ struct unit {
 	uint64_t factor;
 };
 
-static const struct unit size_units[] = {
-	{ "B", 1 },
-	{ "K", 1ULL << 10 },
-	{ "KB", 1ULL << 10 },
-	{ "KiB", 1ULL << 10 },
-	{ "M", 1ULL << 20 },
-	{ "MB", 1ULL << 20 },
-	{ "MiB", 1ULL << 20 },
-	{ "G", 1ULL << 30 },
-	{ "GB", 1ULL << 30 },
-	{ "GiB", 1ULL << 30 },
-	{ "T", 1ULL << 40 },
-	{ "TB", 1ULL << 40 },
-	{ "TiB", 1ULL << 40 },
-	{ "P", 1ULL << 50 },
-	{ "PB", 1ULL << 50 },
-	{ "PiB", 1ULL << 50 },
-};
+/* Powers of 1024, whatever is written behind the letter: a limit of "2GB" must not be smaller than one of "2G". */
+static const char size_letters[] = "BKMGTP";
 
 /* Longest first: their order in a text. */
 static const struct unit duration_units[] = {
@@ -186,22 +171,19 @@ static int size_without_unit(const char *text, const struct decimal *d, struct e
 	return err_caller(err, "'%s' has no unit: write %sM or %sG", s.text, s.text, s.text);
 }
 
-static int size_unit_unknown(const char *text, const char *unit, struct err *err)
+/* 2G, 2g, 2GB, 2Gi and 2GiB are the same. 0: it is no unit of size. */
+static uint64_t size_factor(const char *unit)
 {
-	struct shown s = show(text);
-	struct shown u = show(unit);
-
-	for (size_t i = 0; i < UNITS(size_units); i++)
-		if (strcasecmp(unit, size_units[i].name) == 0)
-			return err_caller(err, "'%s': the unit is a capital letter: write %.*s%c",
-					  s.text, (int)(unit - text), text, size_units[i].name[0]);
-	return err_caller(err, "'%s': '%s' is not a unit of size: write " SIZE_FORM, s.text,
-			  u.text);
+	static const char *const endings[] = { "", "B", "i", "iB" };
+	const char *letter = strchr(size_letters, toupper((unsigned char)unit[0]));
+	for (size_t i = 0; letter && unit[0] && i < UNITS(endings); i++)
+		if (strcasecmp(unit + 1, endings[i]) == 0 && (i == 0 || letter != size_letters))
+			return 1ULL << (10 * (letter - size_letters));
+	return 0;
 }
 
 int num_size(const char *text, uint64_t *ret_bytes, struct err *err)
 {
-	const struct unit *unit = NULL;
 	struct decimal d;
 	uint64_t bytes = 0;
 
@@ -210,15 +192,14 @@ int num_size(const char *text, uint64_t *ret_bytes, struct err *err)
 		return decimal_failed(r, text, SIZE_FORM, err);
 	if (!*d.end)
 		return size_without_unit(text, &d, err);
-	for (size_t i = 0; i < UNITS(size_units); i++)
-		if (str_eq(d.end, size_units[i].name))
-			unit = &size_units[i];
-	if (!unit)
-		return size_unit_unknown(text, d.end, err);
-	if (unit->factor == 1 && d.decimals > 0)
+	uint64_t factor = size_factor(d.end);
+	if (!factor)
+		return err_caller(err, "'%s': '%s' is not a unit of size: write " SIZE_FORM,
+				  show(text).text, show(d.end).text);
+	if (factor == 1 && d.decimals > 0)
 		return err_caller(err, "'%s': bytes have no fraction: write " SIZE_FORM,
 				  show(text).text);
-	if (!decimal_times(&d, unit->factor, &bytes))
+	if (!decimal_times(&d, factor, &bytes))
 		return out_of_range(text, SIZE_FORM, err);
 	if (bytes == 0)
 		return is_zero(text, SIZE_FORM, err);

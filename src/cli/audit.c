@@ -100,6 +100,7 @@ static int main_verify(const struct command *self, int argc, char **argv)
 static const struct command command_audit_verify = {
 	.name = "audit verify",
 	.usage = "[--outputs] [--json] [ID]",
+	.operands = COMPLETE_RUNS,
 	.summary = "follow the chain of events of each run, or of one, and name every broken link",
 	.options = &verify_options,
 	.main = main_verify,
@@ -126,6 +127,7 @@ static int main_removed(const struct command *self, int argc, char **argv)
 static const struct command command_audit_removed = {
 	.name = "audit removed",
 	.usage = "ID",
+	.operands = COMPLETE_RUNS,
 	.summary = "record in the chain of runs that this one was removed on purpose",
 	.options = &cli_no_options,
 	.main = main_removed,

@@ -134,6 +134,7 @@ static int main_cancel(const struct command *self, int argc, char **argv)
 const struct command command_cancel = {
 	.name = "cancel",
 	.usage = "[--no-wait] [--json] ID...",
+	.operands = COMPLETE_RUNS,
 	.summary = "end runs or pipelines that wait or go on",
 	.details =
 		"Waits until they are over. The exit status is 0 if all were cancelled; 2 if one is not there, has ended or is another's.",

@@ -6,6 +6,16 @@
 #include "spec/analysis.h"
 #include "spec/config.h"
 
+/* What the operands of a command name, for completion in shells. */
+enum complete {
+	COMPLETE_FILES,
+	COMPLETE_NOTHING,
+	COMPLETE_RUNS, /* and pipelines */
+	COMPLETE_RUNTIMES,
+	COMPLETE_EXECUTORS,
+	COMPLETE_COUNT_
+};
+
 struct command {
 	const char *name;
 	const char *usage;   /* behind "cupel NAME" */
@@ -14,6 +24,7 @@ struct command {
 	const struct options *options;
 	const struct command *const *subs; /* or NULL: commands of its own, "NAME WORD" each */
 	size_t n_subs;
+	enum complete operands;
 	bool ends_options; /* the first operand does: words behind it are the analysis's */
 	/* argv[0] is the command's name. The exit status. */
 	int (*main)(const struct command *self, int argc, char **argv);

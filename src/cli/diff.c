@@ -50,6 +50,7 @@ static int main_diff(const struct command *self, int argc, char **argv)
 const struct command command_diff = {
 	.name = "diff",
 	.usage = "[OPTION]... A B",
+	.operands = COMPLETE_RUNS,
 	.summary = "two runs side by side: what was asked for, used and came out",
 	.details = "The exit status is 1 if they differ in anything but their usage.",
 	.options = &diff_options,

@@ -59,6 +59,7 @@ static int main_doctor(const struct command *self, int argc, char **argv)
 const struct command command_doctor = {
 	.name = "doctor",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary = "prove each layer and limiter of this host by use; say what to do",
 	.details =
 		"Tiny boxes try to get out, and to go beyond each limit. The exit status is 0 if all is fine, 1 if something is weak\n"

@@ -67,6 +67,7 @@ static int main_list(const struct command *self, int argc, char **argv)
 const struct command command_executor_list = {
 	.name = "executor list",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary = "show where runs may be carried out, and whether each can be reached",
 	.options = &simple_options,
 	.main = main_list,

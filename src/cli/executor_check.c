@@ -151,6 +151,7 @@ static int main_check(const struct command *self, int argc, char **argv)
 const struct command command_executor_check = {
 	.name = "executor check",
 	.usage = "[--json] NAME",
+	.operands = COMPLETE_EXECUTORS,
 	.summary = "ask one what it can enforce, and what it would refuse",
 	.details =
 		"The exit status is 0 if a run that asks for nothing special would be accepted, 1 if not or if it can't be reached.",
@@ -211,6 +212,7 @@ static int main_conformance(const struct command *self, int argc, char **argv)
 const struct command command_executor_conformance = {
 	.name = "executor conformance",
 	.usage = "[--only CASE] [--json] NAME",
+	.operands = COMPLETE_EXECUTORS,
 	.summary = "try whether runs there end, arrive and are taken over as they should",
 	.details =
 		"Runs some thirty small analyses there, in a home of their own that is removed afterwards. The exit status is 0 if none\n"

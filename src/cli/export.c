@@ -196,6 +196,7 @@ static int main_export(const struct command *self, int argc, char **argv)
 const struct command command_export = {
 	.name = "export",
 	.usage = "ID [--to PLACE] [--with-inputs] [--metadata] [--json]",
+	.operands = COMPLETE_RUNS,
 	.summary = "a run or pipeline as an RO-Crate: a directory or a zip file",
 	.options = &export_options,
 	.main = main_export,
@@ -241,6 +242,7 @@ static int main_report(const struct command *self, int argc, char **argv)
 const struct command command_report = {
 	.name = "report",
 	.usage = "ID [--to FILE] [--json]",
+	.operands = COMPLETE_RUNS,
 	.summary = "a run or pipeline as one page for a browser",
 	.options = &report_options,
 	.main = main_report,

@@ -162,6 +162,7 @@ static int main_gc(const struct command *self, int argc, char **argv)
 const struct command command_gc = {
 	.name = "gc",
 	.usage = "[--dry-run] [--older-than DURATION] [--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary = "remove what dead runs left behind, and record them as lost",
 	.details = "Most other commands do so first; this one also looks for what no run has.",
 	.options = &gc_options,

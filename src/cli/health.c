@@ -33,7 +33,7 @@ static const char *text_of(const json_t *o, const char *key)
 static int print_rows(const json_t *rows, struct err *err)
 {
 	static const struct table_column columns[] = { { "WHAT", TABLE_TEXT },
-						       { "STATUS", TABLE_TEXT },
+						       { "STATUS", TABLE_TEXT, true },
 						       { "AGE", TABLE_TEXT },
 						       { "SUMMARY", TABLE_WRAP } };
 	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
@@ -92,6 +92,7 @@ static int main_health(const struct command *self, int argc, char **argv)
 const struct command command_health = {
 	.name = "health",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary = "how everything stands, from what was found last",
 	.details =
 		"The exit status is 0 if all is well, 1 if something is wrong, 2 if something was never looked at, not lately, or\n"

@@ -160,6 +160,7 @@ static int main_migrate(const struct command *self, int argc, char **argv)
 static const struct command command_status = {
 	.name = "ledger status",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary =
 		"which database, what it has, what is owed to it, and how the last delivery went",
 	.options = &simple_options,
@@ -168,6 +169,7 @@ static const struct command command_status = {
 static const struct command command_check = {
 	.name = "ledger check",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary =
 		"deliver what is owed, then compare every value with the run directories; 1 if something differs",
 	.options = &simple_options,
@@ -176,6 +178,7 @@ static const struct command command_check = {
 static const struct command command_rebuild = {
 	.name = "ledger rebuild",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary = "make the ledger again from the run directories",
 	.options = &simple_options,
 	.main = main_rebuild,
@@ -183,6 +186,7 @@ static const struct command command_rebuild = {
 static const struct command command_migrate = {
 	.name = "ledger migrate",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary = "bring an older ledger's tables to what this cupel writes",
 	.options = &simple_options,
 	.main = main_migrate,

@@ -1,6 +1,7 @@
 /* cupel list: the runs there are, those of a kind, page by page. */
+#include <errno.h>
 #include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -42,7 +43,7 @@ static int set_pipelines(void *target, const struct option_row *row, const char 
 static int set_reverse(void *target, const struct option_row *row, const char *value,
 		       struct err *err)
 {
-	((struct list_args *)target)->query.is_reverse = true;
+	((struct list_args *)target)->query.is_oldest_first = true;
 	return 0;
 }
 
@@ -133,15 +134,15 @@ static const struct option_row rows[] = {
 	{ 0, "since", "TIME", "only those accepted then or later: 2h, 7d, 2026-01-31", set_since,
 	  0 },
 	{ 'n', "limit", "N", "at most so many", set_limit, 0 },
-	{ 0, "after", "ID", "the next page: those behind this id", set_after, 0 },
-	{ 0, "reverse", NULL, "the last first", set_reverse, 0 },
+	{ 0, "after", "ID", "the next page: what comes after this run", set_after, 0 },
+	{ 0, "reverse", NULL, "oldest first", set_reverse, 0 },
 	{ 0, "pipelines", NULL, "the pipelines, not the runs", set_pipelines, 0 },
 	{ 0, "from-runs", NULL, "read the run directories, not the ledger", set_from_runs, 0 },
 	{ 0, "json", NULL, "print JSON", set_json, 0 },
 };
 static const struct options list_options = { rows, sizeof rows / sizeof *rows };
 
-/* Where the rows come from: the records, a service, or both. Each source is in the order of the ids. */
+/* Where the rows come from: the records, a service, or both. Each source is in the order of time. */
 struct listing {
 	const struct list_args *args;
 	struct runs *runs;         /* owned or NULL */
@@ -189,7 +190,13 @@ static int peek(struct listing *l, int source, json_t **ret, struct err *err)
 	return 0;
 }
 
-/* The next of both, borrowed. A run that both have is told as its record has it: it has begun since the queue was asked for. */
+static struct runs_key record_key(const json_t *run)
+{
+	const char *time = json_string_value(json_object_get(run, "accepted"));
+	return (struct runs_key){ json_string_value(json_object_get(run, "id")), time ? time : "" };
+}
+
+/* The next of both, borrowed. */
 static int take(struct listing *l, json_t **ret, struct err *err)
 {
 	json_t *next[2];
@@ -198,18 +205,13 @@ static int take(struct listing *l, json_t **ret, struct err *err)
 		if (r < 0)
 			return r;
 	}
-	*ret = next[0] ? next[0] : next[1];
-	if (!next[0] || !next[1]) {
-		l->at[next[0] ? 0 : 1]++;
-		return 0;
+	bool is_second = !next[0];
+	if (next[0] && next[1]) {
+		struct runs_key record = record_key(next[0]), queued = remote_key(next[1]);
+		is_second = runs_order(&l->args->query, &queued, &record) < 0;
 	}
-	int order = strcmp(json_string_value(json_object_get(next[0], "id")),
-			   json_string_value(json_object_get(next[1], "id")));
-	bool is_second = l->args->query.is_reverse ? order < 0 : order > 0;
 	*ret = next[is_second];
 	l->at[is_second]++;
-	if (order == 0)
-		l->at[1]++;
 	return 0;
 }
 
@@ -271,6 +273,18 @@ static int has_more(struct listing *l, struct err *err)
 	return r < 0 ? r : row != NULL;
 }
 
+/* A run that has begun since the queue was asked for is told as its record has it. */
+static void drop_begun(const struct config *c, struct listing *l)
+{
+	for (size_t i = json_array_size(l->pages[1]); i-- > 0;) {
+		const json_t *row = json_array_get(l->pages[1], i);
+		CLEANUP_FREE char *directory = xasprintf(
+			"%s/runs/%s", c->home, json_string_value(json_object_get(row, "id")));
+		if (access(directory, F_OK) == 0)
+			json_array_remove(l->pages[1], i);
+	}
+}
+
 static int begin_listing(const struct config *c, const struct remote *remote, struct listing *l,
 			 struct err *err)
 {
@@ -282,8 +296,11 @@ static int begin_listing(const struct config *c, const struct remote *remote, st
 					  .is_queue = remote->is_here,
 					  .is_over = !remote->client ||
 						     (remote->is_here && no_queued) };
-	if (!remote_has_records(remote) || only_queued)
-		return 0;
+	json_t *unused = NULL;
+	int r = l->remote.is_queue ? peek(l, 1, &unused, err) : 0;
+	if (r < 0 || !remote_has_records(remote) || only_queued)
+		return r;
+	drop_begun(c, l);
 	return runs_open(c, q, &l->runs, err);
 }
 
@@ -294,7 +311,7 @@ static int print_pipelines(const struct config *c, const struct list_args *args,
 	const struct pipelines_query wanted = { .viewer = &viewer_all,
 						.after = q->after,
 						.limit = q->limit,
-						.is_reverse = q->is_reverse };
+						.is_oldest_first = q->is_oldest_first };
 	CLEANUP_JSON json_t *list = NULL;
 	if (q->states.n || q->causes.n || q->runtimes.n || q->quests.n || q->since_ns ||
 	    q->source == RUNS_DIRECTORIES)
@@ -309,11 +326,30 @@ static int print_pipelines(const struct config *c, const struct list_args *args,
 	return r;
 }
 
-static int list_runs(const struct config *c, const struct list_args *args, struct err *err)
+/* When the last run of the page before was accepted or submitted: the next page begins behind that. A service elsewhere knows by itself. */
+static int find_after(const struct config *c, const struct remote *remote, struct runs_query *q,
+		      struct err *err)
+{
+	CLEANUP_JSON json_t *told = NULL;
+	if (!q->after || !remote_has_records(remote) ||
+	    run_accepted(c, q->after, q->after_time) >= 0)
+		return 0;
+	int r = remote->client ? remote_show(remote->client, q->after, &told, err) : -ENOENT;
+	if (r == -ENOENT)
+		return err_set(err, ERR_CALLER, ENOENT,
+			       "--after: there is no run '%s' to go on after", q->after);
+	if (r >= 0)
+		(void)snprintf(q->after_time, sizeof q->after_time, "%s", remote_key(told).time);
+	return r;
+}
+
+static int list_runs(const struct config *c, struct list_args *args, struct err *err)
 {
 	CLEANUP_REMOTE struct remote remote = { 0 };
 	CLEANUP(listing_release) struct listing l = { .args = args };
 	int r = args->query.source == RUNS_DIRECTORIES ? 0 : remote_open(c, &remote, err);
+	if (r >= 0)
+		r = find_after(c, &remote, &args->query, err);
 	if (r >= 0)
 		r = begin_listing(c, &remote, &l, err);
 	if (r >= 0)
@@ -343,7 +379,8 @@ static int main_list(const struct command *self, int argc, char **argv)
 const struct command command_list = {
 	.name = "list",
 	.usage = "[OPTION]...",
-	.summary = "the runs or pipelines there are, in the order of their ids",
+	.operands = COMPLETE_NOTHING,
+	.summary = "list runs or pipelines, newest first",
 	.options = &list_options,
 	.main = main_list,
 };

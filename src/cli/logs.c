@@ -259,6 +259,7 @@ static int main_logs(const struct command *self, int argc, char **argv)
 const struct command command_logs = {
 	.name = "logs",
 	.usage = "[-f] [--raw] [--json] ID",
+	.operands = COMPLETE_RUNS,
 	.summary = "what a run wrote; with -f also what it goes on to write",
 	.details =
 		"Its stdout goes to stdout, its stderr to stderr. On a terminal, control characters are escaped (\\x1b);\n"

@@ -113,7 +113,7 @@ static void overview(FILE *out)
 		"and leaves behind a log, a verdict and its outputs with their digests.\n\nusage: cupel COMMAND ...\n\n");
 	for (size_t i = 0; i < n_commands; i++)
 		fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-	fprintf(out, "\n`cupel COMMAND --help` tells more; so does `man cupel`.\n");
+	fprintf(out, "\n`cupel help COMMAND` tells more; so does `man cupel`.\n");
 }
 
 static int unknown_command(const char *name)
@@ -132,6 +132,27 @@ static int unknown_command(const char *name)
 			 nearest ? "; did you mean '" : ";", nearest ? nearest : "",
 			 nearest ? "'?" : "");
 	return cli_fail(&err);
+}
+
+/* cupel help COMMAND [WORD]: what --help behind them prints. */
+static int help_for(int argc, char **argv)
+{
+	const struct command *found = NULL;
+	for (size_t i = 0; i < n_commands && !found; i++)
+		if (str_eq(argv[0], commands[i]->name))
+			found = commands[i];
+	if (!found)
+		return unknown_command(argv[0]);
+	if (argc > 1 && found->n_subs) {
+		for (size_t i = 0; i < found->n_subs; i++)
+			if (str_eq(argv[1], cli_word(found->subs[i]))) {
+				cli_help(found->subs[i]);
+				return 0;
+			}
+		return no_sub(found, argv[1]);
+	}
+	cli_help(found);
+	return 0;
 }
 
 /* What a careless caller may have left us: closed standard streams, whose numbers our own files would then get, an ignored
@@ -166,6 +187,8 @@ int main(int argc, char **argv)
 		overview(stderr);
 		return 2;
 	}
+	if (str_eq(argv[1], "help") && argc > 2)
+		return finish(help_for(argc - 2, argv + 2));
 	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h") || str_eq(argv[1], "help")) {
 		overview(stdout);
 		return finish(0);

@@ -206,6 +206,7 @@ static int main_resume(const struct command *self, int argc, char **argv)
 const struct command command_resume = {
 	.name = "resume",
 	.usage = "[OPTION]... ID",
+	.operands = COMPLETE_RUNS,
 	.summary = "go on with a pipeline that was ended, killed or failed",
 	.details =
 		"Steps that are finished are not run again. The file must be what it was; after an edit `cupel run FILE`\n"

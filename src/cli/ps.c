@@ -36,6 +36,7 @@ static int main_ps(const struct command *self, int argc, char **argv)
 const struct command command_ps = {
 	.name = "ps",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary = "the runs that are going on, what they use, and those that wait",
 	.options = &simple_options,
 	.main = main_ps,

@@ -102,6 +102,7 @@ static int main_show(const struct command *self, int argc, char **argv)
 const struct command command_show = {
 	.name = "show",
 	.usage = "[--json] ID",
+	.operands = COMPLETE_RUNS,
 	.summary = "how a run or pipeline ended, and where its record is",
 	.options = &simple_options,
 	.main = main_show,

@@ -34,12 +34,14 @@ int remote_live(const struct remote *r, json_t *runs, size_t max_waiting, struct
 struct remote_rows {
 	const struct remote *remote;    /* borrowed */
 	const struct runs_query *query; /* borrowed */
-	bool is_queue; /* only those that wait, all of them at once, in the order of their ids */
+	bool is_queue; /* only those that wait, all of them at once, in the order of time */
 	char *next;    /* owned or NULL: behind which id the next page begins */
 	bool is_over;
 };
 void remote_rows_release(struct remote_rows *r);
 /* An empty array: that was all. The limit is the caller's to keep. */
 int remote_rows_next(struct remote_rows *r, json_t **ret, struct err *err);
+/* Its place among the records, by when it was submitted; borrowed from the row. */
+struct runs_key remote_key(const json_t *row);
 /* One row in the form of run_json(). */
 json_t *remote_run(const json_t *row);

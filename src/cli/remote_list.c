@@ -29,7 +29,7 @@ static char *path_of(const struct remote_rows *r)
 	bool is_small = q->limit && q->limit < PAGE && !r->is_queue;
 	str_addf(&path, "/v1/runs?limit=%llu&order=%s",
 		 (unsigned long long)(is_small ? q->limit : PAGE),
-		 q->is_reverse ? "newest" : "oldest");
+		 q->is_oldest_first ? "oldest" : "newest");
 	if (after) {
 		CLEANUP_FREE char *id = client_escape(after);
 		str_addf(&path, "&after=%s", id);
@@ -54,6 +54,13 @@ static bool is_among(const struct strv *words, const json_t *value)
 	return !words->n || (word && strv_has(words, word));
 }
 
+/* The queue is asked for as a whole. */
+static bool is_before(const struct runs_query *q, const char *id, const char *time)
+{
+	return runs_order(q, &(struct runs_key){ id, time ? time : "" },
+			  &(struct runs_key){ q->after, q->after_time }) <= 0;
+}
+
 static bool is_wanted(const struct remote_rows *r, const json_t *row)
 {
 	const struct runs_query *q = r->query;
@@ -64,8 +71,7 @@ static bool is_wanted(const struct remote_rows *r, const json_t *row)
 		submitted = json_string_value(json_object_get(row, "started"));
 	if (q->since_ns && submitted && clock_read(submitted, &when) >= 0 && when < q->since_ns)
 		return false;
-	if (!id || (q->after &&
-		    (strcmp(id, q->after) == 0 || (strcmp(id, q->after) < 0) != q->is_reverse)))
+	if (!id || (r->is_queue && q->after && is_before(q, id, submitted)))
 		return false;
 	return is_among(&q->states, json_object_get(row, "state")) &&
 	       is_among(&q->causes, json_object_get(row, "cause")) &&
@@ -96,23 +102,29 @@ static int next_page(struct remote_rows *r, json_t *runs, struct err *err)
 	return 0;
 }
 
-static int compare(const void *a, const void *b, void *data)
+struct runs_key remote_key(const json_t *row)
 {
-	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
-	int order = strcmp(json_string_value(json_object_get(x, "id")),
-			   json_string_value(json_object_get(y, "id")));
-	return *(const bool *)data ? -order : order;
+	const char *time = json_string_value(json_object_get(row, "submitted"));
+	if (!time)
+		time = json_string_value(json_object_get(row, "accepted"));
+	return (struct runs_key){ json_string_value(json_object_get(row, "id")), time ? time : "" };
 }
 
-/* The queue stands in the order of turns; it is to be merged with the records, which are in that of their ids. */
-static json_t *sorted(json_t *runs, bool is_reverse)
+static int compare(const void *a, const void *b, void *data)
+{
+	struct runs_key x = remote_key(*(json_t *const *)a), y = remote_key(*(json_t *const *)b);
+	return runs_order(data, &x, &y);
+}
+
+/* The queue stands in the order of turns; it is to be merged with the records, which are in that of time. */
+static json_t *sorted(json_t *runs, const struct runs_query *q)
 {
 	size_t n = json_array_size(runs);
 	CLEANUP_FREE json_t **list = xcalloc(n + 1, sizeof *list);
 	json_t *made = json_array();
 	for (size_t i = 0; i < n; i++)
 		list[i] = json_array_get(runs, i);
-	qsort_r(list, n, sizeof *list, compare, &is_reverse);
+	qsort_r(list, n, sizeof *list, compare, (void *)q);
 	for (size_t i = 0; i < n; i++)
 		json_array_append(made, list[i]);
 	return made;
@@ -126,6 +138,6 @@ int remote_rows_next(struct remote_rows *r, json_t **ret, struct err *err)
 		if (e < 0)
 			return e;
 	}
-	*ret = r->is_queue ? sorted(runs, r->query->is_reverse) : json_incref(runs);
+	*ret = r->is_queue ? sorted(runs, r->query) : json_incref(runs);
 	return 0;
 }

@@ -242,6 +242,7 @@ static int main_rerun(const struct command *self, int argc, char **argv)
 const struct command command_rerun = {
 	.name = "rerun",
 	.usage = "[OPTION]... ID",
+	.operands = COMPLETE_RUNS,
 	.summary = "run an analysis again from its record; compare what came out",
 	.details =
 		"Refused, with the reason, if the code, the inputs, the runtime or the record are not what they were. The exit\n"

@@ -80,26 +80,60 @@ static int check_one(struct checking *c, struct runtime *r, struct err *err)
 	return e;
 }
 
-/* The one that is named, or all; among several, one that can't be checked does not keep the others from being. */
-static int check_named(struct checking *c, const char *name, struct err *err)
+/* Those that are named, or all. */
+struct wanted {
+	char *const *names; /* borrowed from argv */
+	size_t n;           /* 0: all */
+};
+
+static bool is_wanted(const struct wanted *w, const char *name)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (str_eq(w->names[i], name))
+			return true;
+	return w->n == 0;
+}
+
+static bool is_known(const struct catalog *catalog, const char *name)
+{
+	for (size_t i = 0; i < catalog->n; i++)
+		if (str_eq(catalog->v[i].name, name))
+			return true;
+	return runtime_is_shadowed(catalog, name);
+}
+
+/* A name that there is not is a mistake, told before any check begins. */
+static int check_names(const struct config *config, const struct catalog *catalog,
+		       const struct wanted *w, struct err *err)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		CLEANUP_RUNTIME struct runtime none = { 0 }; /* it has the words for it */
+		if (is_known(catalog, w->names[i]))
+			continue;
+		int e = catalog_find(config, w->names[i], &none, err);
+		return e < 0 ? e : -ENOENT;
+	}
+	return 0;
+}
+
+/* Among several, one that can't be checked does not keep the others from being. */
+static int check_wanted(struct checking *c, const struct wanted *w, struct err *err)
 {
 	CLEANUP_CATALOG struct catalog catalog = { 0 };
-	bool known = !name;
 	int worst = 0;
 	int e = catalog_read(c->config, &catalog, err);
+	if (e >= 0)
+		e = check_names(c->config, &catalog, w, err);
 	if (e < 0)
 		return e;
 	for (size_t i = 0; i < catalog.n_faults; i++)
-		if (!name || str_eq(name, catalog.faults[i].name)) {
+		if (is_wanted(w, catalog.faults[i].name))
 			found_fault(c, &catalog.faults[i]);
-			known = true;
-		}
 	for (size_t i = 0; i < catalog.n; i++) {
 		struct err why = { 0 };
-		if ((name && !str_eq(name, catalog.v[i].name)) ||
+		if (!is_wanted(w, catalog.v[i].name) ||
 		    runtime_is_shadowed(&catalog, catalog.v[i].name))
 			continue;
-		known = true;
 		e = check_one(c, &catalog.v[i], &why);
 		if (e < 0 && worst == 0) {
 			worst = e;
@@ -108,33 +142,31 @@ static int check_named(struct checking *c, const char *name, struct err *err)
 		if (e == -EINTR)
 			break;
 	}
-	if (known)
-		return worst;
-	CLEANUP_RUNTIME struct runtime none = { 0 }; /* it has the words for it */
-	e = catalog_find(c->config, name, &none, err);
-	return e < 0 ? e : -ENOENT;
+	return worst;
 }
 
 static int main_check(const struct command *self, int argc, char **argv)
 {
 	CLEANUP_CONFIG struct config c = { 0 };
 	struct check_args args = { 0 };
-	struct runtime_words words = { 0 };
+	struct operands rest = { 0 };
 	struct err err = { 0 };
-	struct runtime_begin how = { .self = self, .target = &args, .max = 1 };
-	int r = runtime_begin(&how, argc, argv, &words, &c, &err);
-	if (r >= 0 && args.all == (words.n == 1))
+	int r = cli_parse(self, argc, argv, &args, &rest, &err);
+	size_t n = r < 0 ? 0 : (size_t)(argc - rest.first);
+	if (r >= 0 && args.all == (n > 0))
 		r = err_caller(&err, "name a runtime, or say --all");
+	if (r >= 0)
+		r = config_read(&(struct config_where){ 0 }, &c, &err);
 	if (r < 0)
 		return cli_stop(self, r, &err);
 	CLEANUP(checking_release)
 	struct checking checking = {
 		.config = &c, .args = &args, .results = json_array(), .all_healthy = true
 	};
-	r = check_named(&checking, words.v[0], &err);
-	if (args.json && (r >= 0 || args.all))
-		runtime_print_json(json_incref(args.all ? checking.results
-							: json_array_get(checking.results, 0)));
+	r = check_wanted(&checking, &(struct wanted){ argv + rest.first, n }, &err);
+	if (args.json && (r >= 0 || n != 1) && (r >= 0 || json_array_size(checking.results)))
+		runtime_print_json(json_incref(n == 1 ? json_array_get(checking.results, 0)
+						      : checking.results));
 	if (r < 0)
 		return cli_fail(&err);
 	return checking.all_healthy ? 0 : 1;
@@ -142,10 +174,11 @@ static int main_check(const struct command *self, int argc, char **argv)
 
 const struct command command_runtime_check = {
 	.name = "runtime check",
-	.usage = "[--deep] [--json] (NAME | --all)",
+	.usage = "[--deep] [--json] (NAME... | --all)",
+	.operands = COMPLETE_RUNTIMES,
 	.summary = "compare it with its lock, then run its checks in the box; remember its health",
 	.details =
-		"The exit status is 0 if it is healthy, 1 if it is degraded, broken or unknown, 125 if it could not be\n"
+		"The exit status is 0 if all are healthy, 1 if one is degraded, broken or unknown, 125 if one could not be\n"
 		"checked, 2 usage.",
 	.options = &check_options,
 	.main = main_check,
@@ -212,6 +245,7 @@ static int main_lock(const struct command *self, int argc, char **argv)
 const struct command command_runtime_lock = {
 	.name = "runtime lock",
 	.usage = "[--remove] [--json] NAME",
+	.operands = COMPLETE_RUNTIMES,
 	.summary = "pin it as it is now, file by file; what differs later is drift",
 	.options = &lock_options,
 	.main = main_lock,

@@ -162,6 +162,7 @@ static int main_create(const struct command *self, int argc, char **argv)
 const struct command command_runtime_create = {
 	.name = "runtime create",
 	.usage = "NAME --kind KIND [OPTIONS]",
+	.operands = COMPLETE_NOTHING,
 	.summary =
 		"make a runtime and its catalog entry: a venv, a root of Debian packages, a conda prefix, or an image",
 	.details =
@@ -219,6 +220,7 @@ static int main_remove(const struct command *self, int argc, char **argv)
 const struct command command_runtime_remove = {
 	.name = "runtime remove",
 	.usage = "NAME [--dry-run] [--json]",
+	.operands = COMPLETE_RUNTIMES,
 	.summary = "remove a runtime's catalog entry, and what `cupel runtime create` made for it",
 	.details =
 		"Refused while a run is going on in it. A prefix or root that cupel did not make is never touched.",

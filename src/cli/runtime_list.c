@@ -55,6 +55,7 @@ static int main_list(const struct command *self, int argc, char **argv)
 const struct command command_runtime_list = {
 	.name = "runtime list",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary = "all runtimes: kind, version, health, when it was last checked, limits",
 	.options = &simple_options,
 	.main = main_list,
@@ -105,6 +106,7 @@ static int main_show(const struct command *self, int argc, char **argv)
 const struct command command_runtime_show = {
 	.name = "runtime show",
 	.usage = "[--json] NAME",
+	.operands = COMPLETE_RUNTIMES,
 	.summary = "everything about one: where it comes from, interpreters, checks, lock, drift",
 	.options = &simple_options,
 	.main = main_show,

@@ -55,6 +55,7 @@ static int serve_main(const struct command *self, int argc, char **argv)
 const struct command command_serve = {
 	.name = "serve",
 	.usage = "[OPTION]...",
+	.operands = COMPLETE_NOTHING,
 	.summary = "take analyses from programs and people, queue them, run them",
 	.options = &serve_options,
 	.main = serve_main,

@@ -64,6 +64,7 @@ static int main_config(const struct command *self, int argc, char **argv)
 const struct command command_config = {
 	.name = "config",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary = "show each effective setting and where it came from",
 	.options = &simple_options,
 	.main = main_config,
@@ -87,6 +88,7 @@ static int main_version(const struct command *self, int argc, char **argv)
 const struct command command_version = {
 	.name = "version",
 	.usage = "[--json]",
+	.operands = COMPLETE_NOTHING,
 	.summary = "print the version",
 	.options = &simple_options,
 	.main = main_version,

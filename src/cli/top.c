@@ -251,6 +251,7 @@ static int main_top(const struct command *self, int argc, char **argv)
 const struct command command_top = {
 	.name = "top",
 	.usage = "[OPTION]...",
+	.operands = COMPLETE_NOTHING,
 	.summary = "the runs that are going on and what they use, again and again",
 	.details = "Keys: c cpu, m memory, t time, i id, q quit.",
 	.options = &top_options,

@@ -110,6 +110,7 @@ static int main_wait(const struct command *self, int argc, char **argv)
 const struct command command_wait = {
 	.name = "wait",
 	.usage = "[OPTION]... ID...",
+	.operands = COMPLETE_RUNS,
 	.summary = "wait until runs or pipelines are over, and exit as they did",
 	.details =
 		"The exit status is that of `cupel run`: 0 if all succeeded, else of the first named that did not.\n"

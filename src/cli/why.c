@@ -131,6 +131,7 @@ static int main_why(const struct command *self, int argc, char **argv)
 const struct command command_why = {
 	.name = "why",
 	.usage = "[OPTION]... ID [STEP]",
+	.operands = COMPLETE_RUNS,
 	.summary = "say why a step of a pipeline was run, or was not",
 	.details =
 		"ID is a pipeline's, or that of the run of one of its steps. STEP is its name, or NAME[SHARD].",

@@ -84,19 +84,16 @@ int ledger_status(const struct config *c, json_t **ret, struct err *err);
  * nothing was delivered since the host started. Any other failure as above; nothing is made. */
 int ledger_open_whole(const struct config *c, struct ledger **ret, struct err *err);
 
-/* Which runs, in the order of their ids, by bytes. */
+/* Which runs, by the time when they were accepted, newest first; runs of one time by their ids, by bytes. */
 struct ledger_filter {
 	const struct strv *causes, *runtimes, *quests; /* any of; an empty list: all */
 	const char *since;                             /* accepted then or later; or NULL */
-	const char *after;                             /* the last id of the page before; or NULL */
-	bool is_reverse;
-	bool is_since_narrow; /* ledger_filter_prepare() */
+	const char *after;      /* the id of the last run of the page before; or NULL */
+	const char *after_time; /* when that run was accepted */
+	bool is_oldest_first;
 	unsigned limit;
 };
-/* Asks once what all pages need to know. */
-int ledger_filter_prepare(struct ledger *l, const struct config *c, struct ledger_filter *filter,
-			  struct err *err);
-/* A page of this home's complete runs: {"id","state","cause","started","name","usage":{"wall_usec","memory_peak_bytes"}} each, in an array;
+/* A page of this home's complete runs: {"id","accepted","state","cause","started","name","usage":{"wall_usec","memory_peak_bytes"}} each, in an array;
  * what is not known is left out. */
 int ledger_runs(struct ledger *l, const struct config *c, const struct ledger_filter *filter,
 		json_t **ret, struct err *err);

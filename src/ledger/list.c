@@ -1,15 +1,14 @@
 /* Pages of runs from the ledger: each goes on behind the last run of the one before, so that any page costs what it shows.
  *
- * The order is that of ids, and an index that has it for one value of a column has it not for several. So each value is asked for by itself,
- * and the answers are put together. What is not to choose an index is hidden from the planner in an expression: with a time or a second
- * list it would else sort all that is left, again for each page. Only of a few runs, the last hour's, sorting is the better way. */
+ * The order is that of time, and an index that has it for one value of a column has it not for several. So each value is asked for by itself,
+ * and the answers are put together. What is not to choose an index is hidden from the planner in an expression: with a second list it
+ * would else sort all that is left, again for each page. */
 #include <errno.h>
 
 #include "base/num.h"
 #include "ledger/parts.h"
 
 #define BRANCHES_MAX 64
-#define NARROW       20000
 #define BY_ID        "COLLATE \"binary\""
 
 struct asking {
@@ -42,10 +41,25 @@ static void add_any_of(struct asking *a, const char *column, const struct strv *
 	str_add(&a->sql, ")");
 }
 
-static void add_order(struct asking *a, const char *id)
+static void add_order(struct asking *a)
 {
-	str_addf(&a->sql, " ORDER BY %s " BY_ID "%s LIMIT %u", id,
-		 a->filter->is_reverse ? " DESC" : "", a->filter->limit);
+	const char *down = a->filter->is_oldest_first ? "" : " DESC";
+	str_addf(&a->sql, " ORDER BY accepted%s, id " BY_ID "%s LIMIT %u", down, down,
+		 a->filter->limit);
+}
+
+/* Two conditions on the time: the first one is what an index is searched by. */
+static void add_after(struct asking *a)
+{
+	const struct ledger_filter *f = a->filter;
+	const char *beyond = f->is_oldest_first ? ">" : "<";
+	str_addf(&a->sql, " AND accepted %s= ", beyond);
+	add_value(a, f->after_time);
+	str_addf(&a->sql, " AND (accepted %s ", beyond);
+	add_value(a, f->after_time);
+	str_addf(&a->sql, " OR id " BY_ID " %s ", beyond);
+	add_value(a, f->after);
+	str_add(&a->sql, ")");
 }
 
 struct column {
@@ -59,9 +73,8 @@ static void add_branch(struct asking *a, const struct column *columns, const str
 		       const char *value)
 {
 	const struct ledger_filter *f = a->filter;
-	const char *id = f->is_since_narrow ? "(id || '')" : "id";
 	str_add(&a->sql,
-		"SELECT id, cause, started, name, wall_usec, memory_peak_bytes FROM runs WHERE home = $1");
+		"SELECT id, accepted, cause, started, name, wall_usec, memory_peak_bytes FROM runs WHERE home = $1");
 	if (chosen) {
 		str_addf(&a->sql, " AND %s = ", chosen->name);
 		add_value(a, value);
@@ -70,15 +83,12 @@ static void add_branch(struct asking *a, const struct column *columns, const str
 		if (&columns[i] != chosen)
 			add_any_of(a, columns[i].name, columns[i].wanted);
 	if (f->since) {
-		str_add(&a->sql,
-			f->is_since_narrow ? " AND accepted >= " : " AND (accepted || '') >= ");
+		str_add(&a->sql, " AND accepted >= ");
 		add_value(a, f->since);
 	}
-	if (f->after) {
-		str_addf(&a->sql, " AND %s " BY_ID " %s ", id, f->is_reverse ? "<" : ">");
-		add_value(a, f->after);
-	}
-	add_order(a, id);
+	if (f->after)
+		add_after(a);
+	add_order(a);
 }
 
 static void add_branches(struct asking *a, const struct column *columns,
@@ -99,7 +109,7 @@ static void add_branches(struct asking *a, const struct column *columns,
 		str_addf(&a->sql, ") AS of%zu", i);
 	}
 	str_add(&a->sql, ") AS together");
-	add_order(a, "id");
+	add_order(a);
 }
 
 static void write_question(struct asking *a)
@@ -110,7 +120,7 @@ static void write_question(struct asking *a)
 						   { "runtime", f->runtimes },
 						   { "cause", f->causes } };
 	const struct column *chosen = NULL;
-	for (size_t i = 0; i < N_COLUMNS && !chosen && !f->is_since_narrow; i++)
+	for (size_t i = 0; i < N_COLUMNS && !chosen; i++)
 		if (columns[i].wanted->n && columns[i].wanted->n <= BRANCHES_MAX)
 			chosen = &columns[i];
 	if (chosen)
@@ -128,7 +138,7 @@ static void add_number(json_t *object, const char *key, const char *text)
 
 static int take_run(void *data, const char *const *columns, size_t n, struct err *err)
 {
-	static const char *const texts[] = { "id", "cause", "started", "name" };
+	static const char *const texts[] = { "id", "accepted", "cause", "started", "name" };
 	const size_t n_texts = sizeof texts / sizeof *texts;
 	json_t *run = json_pack("{s:s}", "state", "ended");
 	for (size_t i = 0; i < n_texts; i++)
@@ -142,25 +152,6 @@ static int take_run(void *data, const char *const *columns, size_t n, struct err
 	}
 	json_array_append_new(data, run);
 	return 0;
-}
-
-int ledger_filter_prepare(struct ledger *l, const struct config *c, struct ledger_filter *filter,
-			  struct err *err)
-{
-	CLEANUP_FREE char *sql = xasprintf(
-		"SELECT count(*) FROM (SELECT 1 AS one FROM runs WHERE home = $1 AND accepted >= $2 LIMIT %d) AS few",
-		NARROW + 1);
-	const struct statement ask = { STATEMENT_ONCE, sql, 2 };
-	char home[HOME_ID];
-	uint64_t count = 0;
-	if (!filter->since)
-		return 0;
-	int r = home_id(c, home, err);
-	const char *const values[] = { home, filter->since };
-	if (r >= 0)
-		r = l->ops->run(l, &ask, values, put_take_count, &count, err);
-	filter->is_since_narrow = r >= 0 && count <= NARROW;
-	return r;
 }
 
 int ledger_runs(struct ledger *l, const struct config *c, const struct ledger_filter *filter,

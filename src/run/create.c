@@ -30,6 +30,7 @@ void create_result_release(struct create_result *r)
 	free(r->entry);
 	free(r->place);
 	free(r->log);
+	free(r->own);
 	json_decref(r->notes);
 	*r = (struct create_result){ 0 };
 }
@@ -252,6 +253,7 @@ int runtime_create(const struct config *config, const struct create_request *q,
 	if (r < 0)
 		return r;
 	struct create_result made = { 0 };
+	made.own = create_entry_own(config, entry, q->name);
 	made.entry = take_ptr(entry);
 	made.place = take_ptr(c.place);
 	made.log = take_ptr(c.log);

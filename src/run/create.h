@@ -54,9 +54,10 @@ int create_add_packages(struct create_request *q, const char *list, struct err *
 int create_read_packages(struct create_request *q, const char *file, struct err *err);
 
 struct create_result {
-	char *entry;   /* owned; the catalog file */
-	char *place;   /* owned; what it names */
-	char *log;     /* owned */
+	char *entry; /* owned; the catalog file */
+	char *place; /* owned; what it names */
+	char *log;   /* owned */
+	char *own; /* owned or NULL: where the entry has to be copied before its name is known here */
 	json_t *notes; /* owned; what else there is to say of it */
 };
 void create_result_release(struct create_result *r);

@@ -8,6 +8,7 @@
 #include "base/fs.h"
 #include "base/path.h"
 #include "run/create_parts.h"
+#include "runtime/catalog.h"
 
 #define SYSTEM_FILE "/etc/cupel/cupel.yaml"
 
@@ -38,6 +39,21 @@ char *create_entry_path(const struct create_request *q, const char *name, struct
 		return NULL;
 	}
 	return xasprintf("%s/%s.yaml", dir, name);
+}
+
+char *create_entry_own(const struct config *c, const char *entry, const char *name)
+{
+	CLEANUP_STRV struct strv dirs = { 0 };
+	CLEANUP_FREE char *parent = path_parent(entry);
+	CLEANUP_FREE char *real = path_real(parent);
+	struct err unused = { 0 };
+	catalog_dirs(c, &dirs);
+	for (size_t i = 0; i < dirs.n; i++) {
+		CLEANUP_FREE char *one = path_real(dirs.v[i]);
+		if (one && str_eq(one, real))
+			return NULL;
+	}
+	return create_entry_path(NULL, name, &unused);
 }
 
 /* A JSON string is a YAML string, whatever is in it. */

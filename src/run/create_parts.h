@@ -38,5 +38,7 @@ int tool_run(struct creation *c, struct tool *t, struct err *err);
 void create_tell(const struct creation *c, const char *phase);
 
 /* create_entry.c */
+/* Where the entry has to be copied for `cupel run` to find it; NULL if it is found where it is. Owned by the caller. */
+char *create_entry_own(const struct config *c, const char *entry, const char *name);
 char *create_entry_path(const struct create_request *q, const char *name, struct err *err);
 int entry_write(const struct creation *c, const char *path, struct err *err);

@@ -154,9 +154,9 @@ static void work_pipelines(void *data)
 {
 	struct state *s = data;
 	json_t *rows = NULL, *next = json_null();
-	const struct pipelines_query q = {
-		.viewer = &s->viewer, .after = s->after, .limit = s->limit + 1, .is_reverse = true
-	};
+	const struct pipelines_query q = { .viewer = &s->viewer,
+					   .after = s->after,
+					   .limit = s->limit + 1 };
 	s->result = pipelines_json(s->config, &q, &rows, &s->err);
 	if (s->result < 0)
 		return;

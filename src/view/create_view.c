@@ -39,6 +39,16 @@ static uint64_t count_of(const json_t *notes, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(left_out, key));
 }
 
+/* What a shell can be given as it is. An entry that was put elsewhere has to be copied to where names are looked up. */
+static char *next_command(const struct create_request *q, const struct create_result *r)
+{
+	if (!r->own)
+		return xasprintf("cupel runtime check %s", q->name);
+	CLEANUP_FREE char *from = str_shell(r->entry);
+	CLEANUP_FREE char *to = str_shell(r->own);
+	return xasprintf("install -D -m 644 %s %s && cupel runtime check %s", from, to, q->name);
+}
+
 void create_print(const struct create_request *q, const struct create_result *r)
 {
 	uint64_t devices = count_of(r->notes, "devices"), names = count_of(r->notes, "odd_names"),
@@ -49,15 +59,19 @@ void create_print(const struct create_request *q, const struct create_result *r)
 		printf("  left out of the image: %llu device nodes and FIFOs, %llu names with control characters, %llu set-id bits\n",
 		       (unsigned long long)devices, (unsigned long long)names,
 		       (unsigned long long)bits);
-	printf("next: cupel runtime check %s\n", q->name);
+	CLEANUP_FREE char *next = next_command(q, r);
+	printf("next: %s\n", next);
 }
 
 void create_print_json(const struct create_request *q, const struct create_result *r)
 {
-	print_value(json_pack("{s:s,s:s,s:o,s:o,s:o,s:O,s:[s,s,s,s]}", "name", q->name, "kind",
+	CLEANUP_FREE char *text = next_command(q, r);
+	json_t *next = r->own ? json_pack("[s,s,o]", "sh", "-c", json_text(text))
+			      : json_pack("[s,s,s,s]", "cupel", "runtime", "check", q->name);
+	print_value(json_pack("{s:s,s:s,s:o,s:o,s:o,s:O,s:o}", "name", q->name, "kind",
 			      runtime_kind_names[q->kind], "place", json_text(r->place), "entry",
 			      json_text(r->entry), "log", json_text(r->log), "notes", r->notes,
-			      "next", "cupel", "runtime", "check", q->name));
+			      "next", next));
 }
 
 /* As a shell would read it. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
+#include "view/state_colour.h"
 
 static char *shown(const json_t *o, const char *key)
 {
@@ -17,7 +18,9 @@ static void print_part(const json_t *part)
 	CLEANUP_FREE char *summary = shown(part, "summary");
 	size_t i;
 	const json_t *note;
-	printf("%-9s %-9s %s\n", name, status, summary);
+	printf("%-9s ", name);
+	terminal_print(stdout, state_colour(status), "%-9s", status);
+	printf(" %s\n", summary);
 	json_array_foreach(json_object_get(part, "notes"), i, note)
 	{
 		const char *text = json_string_value(note);

@@ -1,6 +1,7 @@
 #include "view/flow_view.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 
 #include "base/num.h"
 #include "base/terminal.h"
+#include "view/state_colour.h"
 #include "view/status.h"
 
 #define PLAN_SHARDS_MAX 20   /* of a step that are listed one by one */
@@ -65,16 +67,28 @@ static void tell_words(const struct flow_progress *p, const char *label, const c
 	}
 }
 
+/* "cupel: STEP: STATE", and what follows. */
+__attribute__((format(printf, 3, 4))) static void say_state(const char *label, const char *state,
+							    const char *format, ...)
+{
+	va_list args;
+	fprintf(stderr, "cupel: %s: ", label);
+	terminal_print(stderr, state_colour(state), "%s", state);
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+}
+
 static void tell_end(const struct flow_progress *p, const struct flow_news *n)
 {
 	char wall[32], memory[32];
 	CLEANUP_FREE char *label = str_visible(n->task->label);
 	if (n->ok)
-		fprintf(stderr, "cupel: %s: ok in %s, %s\n", label,
-			num_print_duration(n->wall_ns, wall, sizeof wall),
-			num_print_size(n->memory_bytes, memory, sizeof memory));
+		say_state(label, "ok", " in %s, %s\n",
+			  num_print_duration(n->wall_ns, wall, sizeof wall),
+			  num_print_size(n->memory_bytes, memory, sizeof memory));
 	else if (n->run) {
-		fprintf(stderr, "cupel: %s: %s: %s\n", label, n->cause, n->why ? n->why : "");
+		say_state(label, n->cause, ": %s\n", n->why ? n->why : "");
 		if (str_eq(n->cause, "cancelled"))
 			return;
 		tell_words(p, label, n->run);

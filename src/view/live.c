@@ -218,10 +218,10 @@ static void add_row(struct table *t, const json_t *run)
 int live_print(const json_t *runs, size_t lines, struct err *err)
 {
 	static const struct table_column columns[] = {
-		{ "RUN", TABLE_TEXT },    { "PHASE", TABLE_TEXT },    { "TIME", TABLE_NUMBER },
-		{ "CPUS", TABLE_NUMBER }, { "MEMORY", TABLE_NUMBER }, { "OF", TABLE_NUMBER },
-		{ "PIDS", TABLE_NUMBER }, { "DISK", TABLE_NUMBER },   { "RUNTIME", TABLE_CUT },
-		{ "QUEST", TABLE_CUT },   { "NAME", TABLE_CUT },      { "SUBMITTER", TABLE_CUT },
+		{ "RUN", TABLE_TEXT },    { "PHASE", TABLE_TEXT, true }, { "TIME", TABLE_NUMBER },
+		{ "CPUS", TABLE_NUMBER }, { "MEMORY", TABLE_NUMBER },    { "OF", TABLE_NUMBER },
+		{ "PIDS", TABLE_NUMBER }, { "DISK", TABLE_NUMBER },      { "RUNTIME", TABLE_CUT },
+		{ "QUEST", TABLE_CUT },   { "NAME", TABLE_CUT },         { "SUBMITTER", TABLE_CUT },
 	};
 	CLEANUP_TABLE struct table t = { columns, N_OWN_COLUMNS };
 	size_t i, n = 0;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "view/dossier.h"
+#include "view/state_colour.h"
 
 #define FAILED_MAX  20 /* that are told of at length */
 #define VERDICT_MAX (1 << 20)
@@ -198,8 +199,9 @@ static void add_step_row(struct table *t, const struct dossier_step *step)
 static int print_steps(const struct pipeline_dossier *d, struct err *err)
 {
 	static const struct table_column columns[] = {
-		{ "STEP", TABLE_TEXT },       { "STATE", TABLE_TEXT },  { "CAUSE", TABLE_TEXT },
-		{ "ATTEMPTS", TABLE_NUMBER }, { "WALL", TABLE_NUMBER }, { "MEMORY", TABLE_NUMBER },
+		{ "STEP", TABLE_TEXT },        { "STATE", TABLE_TEXT, true },
+		{ "CAUSE", TABLE_TEXT, true }, { "ATTEMPTS", TABLE_NUMBER },
+		{ "WALL", TABLE_NUMBER },      { "MEMORY", TABLE_NUMBER },
 		{ "RUN", TABLE_CUT },
 	};
 	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
@@ -244,8 +246,9 @@ int pipeline_print(const struct config *c, const struct pipeline_dossier *d, str
 	printf("pipeline %s\n", d->id);
 	if (name[0])
 		printf("name     %s\n", name);
-	printf("state    %s%s%s\nfile     %s\n", d->state,
-	       cause[0] && !str_eq(cause, d->state) ? ": " : "",
+	printf("state    ");
+	terminal_print(stdout, state_colour(d->state), "%s", d->state);
+	printf("%s%s\nfile     %s\n", cause[0] && !str_eq(cause, d->state) ? ": " : "",
 	       cause[0] && !str_eq(cause, d->state) ? cause : "", file);
 	if (d->began_ms)
 		printf("started  %s\n", clock_write(d->began_ms * NS_PER_MS, wall, sizeof wall));

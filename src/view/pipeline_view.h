@@ -16,7 +16,7 @@ struct pipelines_query {
 	const struct viewer *viewer; /* only those that it may see */
 	const char *after;           /* or NULL: all */
 	uint64_t limit;              /* 0: none */
-	bool is_reverse;
+	bool is_oldest_first;        /* else the newest, by when they were created */
 };
 /* {"id","name","state","quest","file","done","total","created","started","ended","directory"} each. One that cannot be read has "error". */
 int pipelines_json(const struct config *c, const struct pipelines_query *q, json_t **ret,

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -70,21 +71,51 @@ static bool is_visible(const struct config *c, const struct viewer *viewer, cons
 	       (flow_record_submitter(c, id, submitter) >= 0 && viewer_sees(viewer, submitter));
 }
 
+struct created {
+	const char *id; /* borrowed */
+	char time[40];
+};
+
+static void read_created(const struct config *c, const char *id, struct created *ret)
+{
+	CLEANUP_FREE char *path = xasprintf("%s/pipelines/%s/pipeline.json", c->home, id);
+	CLEANUP_JSON json_t *o = NULL;
+	(void)json_read_file(AT_FDCWD, path, RECORD_MAX, &o, NULL);
+	ret->id = id;
+	(void)snprintf(ret->time, sizeof ret->time, "%s", dossier_text(o, "created"));
+}
+
+static int by_time(const void *a, const void *b, void *data)
+{
+	const struct created *x = a, *y = b;
+	int order = strcmp(x->time, y->time);
+	order = order ? order : strcmp(x->id, y->id);
+	return *(const bool *)data ? order : -order;
+}
+
 int pipelines_json(const struct config *c, const struct pipelines_query *q, json_t **ret,
 		   struct err *err)
 {
 	CLEANUP_STRV struct strv ids = { 0 };
+	struct created after = { 0 };
+	bool is_oldest_first = q->is_oldest_first;
 	int r = id_list(c->home, "pipelines", &ids, err);
 	if (r < 0)
 		return r;
+	if (q->after && (!strv_has(&ids, q->after) || !is_visible(c, q->viewer, q->after)))
+		return err_set(err, ERR_CALLER, ENOENT,
+			       "there is no pipeline '%.64s' to go on after", q->after);
+	CLEANUP_FREE struct created *all = xcalloc(ids.n + 1, sizeof *all);
+	for (size_t i = 0; i < ids.n; i++)
+		read_created(c, ids.v[i], &all[i]);
+	qsort_r(all, ids.n, sizeof *all, by_time, &is_oldest_first);
+	if (q->after)
+		read_created(c, q->after, &after);
 	json_t *list = json_array();
-	for (size_t i = 0; i < ids.n && (!q->limit || json_array_size(list) < q->limit); i++) {
-		const char *id = ids.v[q->is_reverse ? ids.n - 1 - i : i];
-		int order = q->after ? strcmp(id, q->after) : 0;
-		if ((!q->after || (q->is_reverse ? order < 0 : order > 0)) &&
-		    is_visible(c, q->viewer, id))
-			json_array_append_new(list, one(c, id));
-	}
+	for (size_t i = 0; i < ids.n && (!q->limit || json_array_size(list) < q->limit); i++)
+		if ((!q->after || by_time(&all[i], &after, &is_oldest_first) > 0) &&
+		    is_visible(c, q->viewer, all[i].id))
+			json_array_append_new(list, one(c, all[i].id));
 	*ret = list;
 	return 0;
 }
@@ -98,8 +129,8 @@ static const char *began(const json_t *o)
 int pipelines_print(const json_t *pipelines, struct err *err)
 {
 	static const struct table_column columns[] = {
-		{ "PIPELINE", TABLE_TEXT }, { "STATE", TABLE_TEXT },  { "DONE", TABLE_NUMBER },
-		{ "STARTED", TABLE_TEXT },  { "TIME", TABLE_NUMBER }, { "NAME", TABLE_CUT },
+		{ "PIPELINE", TABLE_TEXT }, { "STATE", TABLE_TEXT, true }, { "DONE", TABLE_NUMBER },
+		{ "STARTED", TABLE_TEXT },  { "TIME", TABLE_NUMBER },      { "NAME", TABLE_CUT },
 	};
 	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
 	size_t i;

@@ -1,6 +1,8 @@
 #include "view/runs_query.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -8,7 +10,19 @@
 #include "spec/id.h"
 #include "view/runs_view.h"
 
-#define PAGE 1000 /* runs in memory at a time */
+#define PAGE       1000 /* runs in memory at a time */
+#define RECORD_MAX (8 << 20)
+
+/* A run that is looked at in its directory, and its place in the order. */
+struct place {
+	char *id;      /* owned */
+	char time[40]; /* when it was accepted; "": not known, which is before all others */
+};
+
+struct places {
+	struct place *v; /* owned */
+	size_t n;
+};
 
 struct runs {
 	const struct config *config;    /* borrowed */
@@ -16,10 +30,12 @@ struct runs {
 	char since[40];
 	struct ledger *ledger;       /* owned; NULL: the directories are read */
 	struct ledger_filter filter; /* borrows from us and the query */
-	struct strv
-		ids; /* those to look at in their directories, in the order asked for: all, or what the ledger lacks */
-	size_t at;             /* the next of them */
+	/* Those to look at in their directories, in the order asked for: all, or what the ledger lacks. */
+	struct places places;
+	struct strv owed; /* the ids of what the ledger lacks, sorted: it may have them by now */
+	size_t at;        /* the next of the places */
 	char last[ID_MAX + 1]; /* what was asked for up to here; "": nothing yet */
+	char last_time[40];
 	uint64_t shown;
 	char shown_last[ID_MAX + 1];
 	bool has_ended, has_more, has_note;
@@ -35,36 +51,83 @@ void runs_query_release(struct runs_query *q)
 	cleanup_free(&q->after);
 }
 
+static void places_release(struct places *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		free(p->v[i].id);
+	free(p->v);
+	*p = (struct places){ 0 };
+}
+
 void runs_free(struct runs *r)
 {
 	if (!r)
 		return;
 	ledger_close(r->ledger);
-	strv_release(&r->ids);
+	places_release(&r->places);
+	strv_release(&r->owed);
 	free(r);
 }
 
-/* Negative if `a` comes first. */
-static int order(const struct runs *r, const char *a, const char *b)
+int runs_order(const struct runs_query *q, const struct runs_key *a, const struct runs_key *b)
 {
-	int by_bytes = strcmp(a, b);
-	return r->query->is_reverse ? -by_bytes : by_bytes;
+	int by_time = strcmp(a->time, b->time);
+	int order = by_time ? by_time : strcmp(a->id, b->id);
+	return q->is_oldest_first ? order : -order;
+}
+
+static int order(const struct runs *r, const struct place *p, const char *id, const char *time)
+{
+	return runs_order(r->query, &(struct runs_key){ p->id, p->time },
+			  &(struct runs_key){ id, time });
+}
+
+static int compare_places(const void *a, const void *b, void *data)
+{
+	const struct place *second = b;
+	return order(data, a, second->id, second->time);
+}
+
+/* As the ledger has it: the verdict says when; of a run that has none yet, its events do. */
+int run_accepted(const struct config *c, const char *id, char ret[static RUN_TIME_ROOM])
+{
+	CLEANUP_FREE char *directory = xasprintf("%s/runs/%s", c->home, id);
+	CLEANUP_FD int fd = open(directory, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	CLEANUP_JSON json_t *verdict = NULL;
+	if (fd < 0)
+		return -errno;
+	(void)json_read_file(fd, "verdict.json", RECORD_MAX, &verdict, NULL);
+	CLEANUP_JSON json_t *times = verdict ? NULL : run_times_json(fd);
+	const json_t *found = json_object_get(verdict ? verdict : times, "accepted");
+	if (!json_is_string(found) && verdict) {
+		times = run_times_json(fd);
+		found = json_object_get(times, "accepted");
+	}
+	(void)snprintf(ret, RUN_TIME_ROOM, "%s",
+		       json_is_string(found) ? json_string_value(found) : "");
+	return 0;
 }
 
 /* Sorted as asked for, each once, without those that came before. */
 static void take_ids(struct runs *r, struct strv *found)
 {
-	const char *before = r->last;
-	strv_release(&r->ids);
+	places_release(&r->places);
+	strv_release(&r->owed);
 	r->at = 0;
 	strv_sort(found);
+	r->places.v = xcalloc(found->n + 1, sizeof *r->places.v);
 	for (size_t i = 0; i < found->n; i++) {
-		const char *id = found->v[r->query->is_reverse ? found->n - 1 - i : i];
-		if (*before && order(r, id, before) <= 0)
+		struct place one = { .id = found->v[i] };
+		if (i > 0 && str_eq(found->v[i - 1], one.id))
 			continue;
-		strv_add(&r->ids, id);
-		before = id;
+		strv_add(&r->owed, one.id);
+		if (run_accepted(r->config, one.id, one.time) < 0 ||
+		    (r->last[0] && order(r, &one, r->last, r->last_time) <= 0))
+			continue;
+		one.id = xstrdup(one.id);
+		r->places.v[r->places.n++] = one;
 	}
+	qsort_r(r->places.v, r->places.n, sizeof *r->places.v, compare_places, r);
 }
 
 static int list_all(struct runs *r, struct err *err)
@@ -86,6 +149,19 @@ static int list_undelivered(struct runs *r, struct err *err)
 	if (e >= 0)
 		take_ids(r, &found);
 	return e;
+}
+
+static bool is_owed(const struct runs *r, const char *id)
+{
+	size_t low = 0, high = r->owed.n;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int by_bytes = strcmp(r->owed.v[middle], id);
+		if (by_bytes == 0)
+			return true;
+		*(by_bytes < 0 ? &low : &high) = by_bytes < 0 ? middle + 1 : middle;
+	}
+	return false;
 }
 
 static bool is_one_of(const struct strv *wanted, const char *text)
@@ -121,9 +197,9 @@ static void add_from_directory(const struct runs *r, const char *id, json_t *pag
 
 static void page_from_directories(struct runs *r, size_t max, json_t *page)
 {
-	while (r->at < r->ids.n && json_array_size(page) < max)
-		add_from_directory(r, r->ids.v[r->at++], page);
-	r->has_ended = r->at == r->ids.n;
+	while (r->at < r->places.n && json_array_size(page) < max)
+		add_from_directory(r, r->places.v[r->at++].id, page);
+	r->has_ended = r->at == r->places.n;
 }
 
 /* The ledger's next, and between them what it does not have yet. */
@@ -133,26 +209,29 @@ static int page_from_ledger(struct runs *r, size_t max, json_t *page, struct err
 	size_t i;
 	json_t *run;
 	r->filter.after = r->last[0] ? r->last : NULL;
+	r->filter.after_time = r->last_time;
 	r->filter.limit = (unsigned)max;
 	int e = ledger_runs(r->ledger, r->config, &r->filter, &known, err);
 	if (e < 0)
 		return e;
 	json_array_foreach(known, i, run)
 	{
-		const char *id = text_of(run, "id");
-		while (r->at < r->ids.n && order(r, r->ids.v[r->at], id) < 0)
-			add_from_directory(r, r->ids.v[r->at++], page);
-		bool is_owed = r->at < r->ids.n && str_eq(r->ids.v[r->at], id);
-		r->at += is_owed;
-		if (is_owed || r->query->detail == RUNS_ALL)
+		const char *id = text_of(run, "id"), *time = text_of(run, "accepted");
+		while (r->at < r->places.n && order(r, &r->places.v[r->at], id, time) < 0)
+			add_from_directory(r, r->places.v[r->at++].id, page);
+		if (is_owed(r, id)) /* delivered meanwhile: it has its place among those */
+			continue;
+		if (r->query->detail == RUNS_ALL)
 			add_from_directory(r, id, page);
 		else
 			json_array_append(page, run);
 	}
 	size_t n = json_array_size(known);
-	if (n)
-		(void)snprintf(r->last, sizeof r->last, "%s",
-			       text_of(json_array_get(known, n - 1), "id"));
+	if (n) {
+		run = json_array_get(known, n - 1);
+		(void)snprintf(r->last, sizeof r->last, "%s", text_of(run, "id"));
+		(void)snprintf(r->last_time, sizeof r->last_time, "%s", text_of(run, "accepted"));
+	}
 	if (n < max) {
 		page_from_directories(r, SIZE_MAX, page);
 		r->has_ended = true;
@@ -188,10 +267,8 @@ static int open_ledger(struct runs *r, struct err *err)
 					    .runtimes = &q->runtimes,
 					    .quests = &q->quests,
 					    .since = q->since_ns ? r->since : NULL,
-					    .is_reverse = q->is_reverse };
+					    .is_oldest_first = q->is_oldest_first };
 	int e = ledger_open_whole(r->config, &r->ledger, &r->note);
-	if (e >= 0)
-		e = ledger_filter_prepare(r->ledger, r->config, &r->filter, &r->note);
 	if (e >= 0)
 		return list_undelivered(r, err);
 	leave_ledger(r);
@@ -206,8 +283,10 @@ int runs_open(const struct config *c, const struct runs_query *q, struct runs **
 	r->config = c;
 	r->query = q;
 	clock_write(q->since_ns, r->since, sizeof r->since);
-	if (q->after)
+	if (q->after) {
 		(void)snprintf(r->last, sizeof r->last, "%s", q->after);
+		(void)snprintf(r->last_time, sizeof r->last_time, "%s", q->after_time);
+	}
 	int e;
 	if (q->source == RUNS_DIRECTORIES)
 		e = list_all(r, err);

@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "base/path.h"
 #include "spec/id.h"
+#include "view/state_colour.h"
 
 #define RECORD_MAX (8 << 20)
 
@@ -92,8 +93,8 @@ static uint64_t number_of(const json_t *o, const char *key)
 int runs_print(const json_t *runs, struct table *t, struct err *err)
 {
 	static const struct table_column columns[] = {
-		{ "RUN", TABLE_TEXT },    { "CAUSE", TABLE_TEXT },    { "STARTED", TABLE_TEXT },
-		{ "WALL", TABLE_NUMBER }, { "MEMORY", TABLE_NUMBER }, { "NAME", TABLE_CUT },
+		{ "RUN", TABLE_TEXT },    { "CAUSE", TABLE_TEXT, true }, { "STARTED", TABLE_TEXT },
+		{ "WALL", TABLE_NUMBER }, { "MEMORY", TABLE_NUMBER },    { "NAME", TABLE_CUT },
 	};
 	size_t i;
 	json_t *run;
@@ -175,7 +176,9 @@ static void print_end(const json_t *run)
 {
 	const json_t *status = json_object_get(run, "exit_status");
 	CLEANUP_FREE char *notes = str_visible(text_of(run, "completion_notes", ""));
-	printf("cause    %s", text_of(run, "cause", ""));
+	printf("cause    ");
+	terminal_print(stdout, state_colour(text_of(run, "cause", "")), "%s",
+		       text_of(run, "cause", ""));
 	if (json_is_integer(status)) /* what never began has none */
 		printf(" (exit status %lld)", (long long)json_integer_value(status));
 	printf("\nnotes    %s\nstarted  %s\nended    %s\n", *notes ? notes : "-",

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
+#include "view/state_colour.h"
 #include "view/table.h"
 
 #define FINGERPRINT_SHOWN 12
@@ -55,9 +56,10 @@ static char *limits_text(const json_t *limits)
 int runtimes_print(const json_t *rows, struct err *err)
 {
 	static const struct table_column columns[] = {
-		{ "NAME", TABLE_TEXT },   { "KIND", TABLE_TEXT },     { "VERSION", TABLE_CUT },
-		{ "HEALTH", TABLE_TEXT }, { "VERIFIED", TABLE_TEXT }, { "FINGERPRINT", TABLE_TEXT },
-		{ "LIMITS", TABLE_TEXT }, { "SUMMARY", TABLE_CUT },
+		{ "NAME", TABLE_TEXT },     { "KIND", TABLE_TEXT },
+		{ "VERSION", TABLE_CUT },   { "HEALTH", TABLE_TEXT, true },
+		{ "VERIFIED", TABLE_TEXT }, { "FINGERPRINT", TABLE_TEXT },
+		{ "LIMITS", TABLE_TEXT },   { "SUMMARY", TABLE_CUT },
 	};
 	CLEANUP_TABLE struct table t = { columns, sizeof columns / sizeof *columns };
 	uint64_t now = clock_real_ns();
@@ -279,8 +281,10 @@ void runtime_print(const json_t *runtime)
 void check_print(const json_t *check)
 {
 	CLEANUP_FREE char *reason = str_visible(text_of(check, "reason"));
-	printf("%s: %s%s%s\n", text_of(check, "name"), text_of(check, "health"),
-	       *reason ? ": " : "", reason);
+	printf("%s: ", text_of(check, "name"));
+	terminal_print(stdout, state_colour(text_of(check, "health")), "%s",
+		       text_of(check, "health"));
+	printf("%s%s\n", *reason ? ": " : "", reason);
 	result_lines(json_object_get(check, "checks"));
 	drift_lines(json_object_get(check, "drift"));
 }

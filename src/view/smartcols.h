@@ -15,6 +15,10 @@
 	ROW(table_set_column_separator)                                                            \
 	ROW(table_set_termforce)                                                                   \
 	ROW(table_set_termwidth)                                                                   \
+	ROW(line_get_cell)                                                                         \
+	ROW(cell_set_color)                                                                        \
+	ROW(table_enable_colors)                                                                   \
+	ROW(table_set_stream)                                                                      \
 	ROW(line_set_data)                                                                         \
 	ROW(print_table)
 

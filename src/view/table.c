@@ -3,11 +3,14 @@
 #include <errno.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/terminal.h"
 #include "view/smartcols.h"
+#include "view/state_colour.h"
 
 void table_release(struct table *t)
 {
@@ -58,7 +61,12 @@ static int add_line(const struct smartcols *s, struct libscols_table *to, struct
 		const char *text = cells ? cells[i] : t->columns[i].head;
 		size_t width = width_of(text);
 		t->widths[i] = width > t->widths[i] ? width : t->widths[i];
+		enum terminal_colour colour = !cells                   ? COLOUR_HEAD
+					      : t->columns[i].is_state ? state_colour(text)
+								       : COLOUR_NONE;
 		r = s->line_set_data(line, i, text);
+		if (r >= 0 && colour != COLOUR_NONE)
+			r = s->cell_set_color(s->line_get_cell(line, i), terminal_colours[colour]);
 	}
 	return r;
 }
@@ -84,12 +92,31 @@ static int fill(const struct smartcols *s, struct libscols_table *to, struct tab
 	return r;
 }
 
+/* With colours it goes past the filter of the terminal: cells are clean, see table_add. */
+static int print_coloured(const struct smartcols *s, struct libscols_table *to)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *memory = open_memstream(&text, &length);
+	int r = memory ? s->table_set_stream(to, memory) : -ENOMEM;
+	if (r >= 0)
+		r = s->table_enable_colors(to, 1);
+	if (r >= 0)
+		r = s->print_table(to);
+	if (memory)
+		(void)fclose(memory);
+	if (r >= 0)
+		terminal_send(stdout, text, length);
+	free(text);
+	return r;
+}
+
 static int print(const struct smartcols *s, struct table *t)
 {
 	struct libscols_table *to = s->new_table();
 	int r = to ? fill(s, to, t) : -ENOMEM;
 	if (r >= 0)
-		r = s->print_table(to);
+		r = terminal_has_colour(STDOUT_FILENO) ? print_coloured(s, to) : s->print_table(to);
 	s->unref_table(to);
 	return r;
 }

@@ -19,6 +19,7 @@ enum table_kind {
 struct table_column {
 	const char *head; /* NULL: the table has none */
 	enum table_kind kind;
+	bool is_state; /* words for how something stands, which have colours */
 };
 
 /* Beyond the columns {0}. */

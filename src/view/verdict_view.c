@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "view/state_colour.h"
 
 #define VERDICT_MAX (1 << 20)
 
@@ -46,8 +47,9 @@ int verdict_print_summary(const char *run_dir, struct err *err)
 		return r;
 	const char *cause = json_string_value(json_object_get(verdict, "cause"));
 	const char *notes = json_string_value(json_object_get(verdict, "completion_notes"));
-	fprintf(stderr, "cupel: %s: %s\ncupel: record: %s\n", cause ? cause : "?",
-		notes ? notes : "", run_dir);
+	fprintf(stderr, "cupel: ");
+	terminal_print(stderr, state_colour(cause ? cause : "?"), "%s", cause ? cause : "?");
+	fprintf(stderr, ": %s\ncupel: record: %s\n", notes ? notes : "", run_dir);
 	return 0;
 }
 

@@ -98,7 +98,12 @@ def test_each_filter_finds_what_the_directories_have(filled, words):
         paged, after = paged + page, ["--after", page[-1]]
     assert paged == found
     if words == []:
-        assert found == ["A1", "B-1", "a-1", "a.1", "a_1", "b", "c", "lost1"], "by bytes"
+        assert found == ["lost1", "c", "B-1", "a_1", "a-1", "a.1", "A1", "b"], "newest first, whatever the ids are"
+
+
+def test_a_page_goes_on_after_a_run_that_there_is(filled):
+    status, out, err = filled.caller.call(filled.caller.binary, "list", "--after", "nosuch")
+    assert (status, out) == (2, "") and "--after: there is no run 'nosuch' to go on after" in err
 
 
 def test_a_moment_is_to_the_millisecond(filled):
@@ -131,14 +136,14 @@ def test_what_is_not_delivered_is_among_them(filled):
         assert "aa" in filled.owed()
         for words in FILTERS:
             assert_same(filled, *words)
-            assert_same(filled, *words, "-n", "3", "--after", "Y")
+            assert_same(filled, *words, "-n", "3", "--after", "a.1")
             assert_same(filled, *words, "-n", "3", "--reverse")
-        assert assert_same(filled, "--quest", "q1") == ["Z", "a.1", "aa", "b"]
+        assert assert_same(filled, "--quest", "q1") == ["Z", "aa", "a.1", "b"]
         assert assert_same(filled, "--state", "running") == ["Z"]
         process.terminate()
         process.communicate(timeout=60)
     filled.settle()
-    assert assert_same(filled, "--quest", "q1") == ["Z", "a.1", "aa", "b"]
+    assert assert_same(filled, "--quest", "q1") == ["Z", "aa", "a.1", "b"]
 
 
 def test_without_the_database_the_directories_answer(filled):
@@ -200,7 +205,7 @@ def test_a_database_that_was_made_again_has_all_before_it_is_asked(kept_sqlite):
     kept_sqlite.run(id="three")
     kept_sqlite.quiet()
     kept_sqlite.db.path = kept_sqlite.caller.home / "cupel.db"
-    assert assert_same(kept_sqlite) == ["one", "three", "two"]
+    assert assert_same(kept_sqlite) == ["three", "two", "one"]
     assert kept_sqlite.ids() == ["one", "three", "two"]
 
 

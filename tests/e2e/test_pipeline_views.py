@@ -170,7 +170,7 @@ def test_show_of_one_that_goes_on_and_of_one_that_was_killed(root):
 
 
 def test_a_pipeline_that_is_taken_for_a_run_is_called_one(root, made):
-    for command in (["logs"], ["outputs"], ["rerun"]):
+    for command in (["logs"], ["rerun"]):
         err = refused(root, *command, made["failed"])
         assert "is a pipeline" in err and f"cupel show {made['failed']}" in err
         assert "there is no run" in refused(root, *command, "none")
@@ -218,10 +218,13 @@ def test_list_of_pipelines(fresh):
     table = ask(fresh, "list", "--pipelines").splitlines()
     assert table[0].split() == ["PIPELINE", "STATE", "DONE", "STARTED", "TIME", "NAME"]
     assert ["2/2"] == [line.split()[2] for line in table if line.split()[0] == made[0].id]
-    ids = sorted(told)
+    ids = [p["id"] for p in ask_json(fresh, "list", "--pipelines")]
+    assert ids[2] == made[2].id, "nothing says when it was made"
+    assert [told[run]["created"] for run in ids[:2]] == sorted((told[run]["created"] for run in ids[:2]), reverse=True)
     assert [p["id"] for p in ask_json(fresh, "list", "--pipelines", "--limit", "2")] == ids[:2]
     assert [p["id"] for p in ask_json(fresh, "list", "--pipelines", "--after", ids[1])] == ids[2:]
     assert [p["id"] for p in ask_json(fresh, "list", "--pipelines", "--reverse", "-n", "1")] == ids[2:]
+    assert "no pipeline 'nosuch' to go on after" in refused(fresh, "list", "--pipelines", "--after", "nosuch")
     assert "--pipelines goes with" in refused(fresh, "list", "--pipelines", "--cause", "ok")
 
 

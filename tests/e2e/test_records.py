@@ -117,7 +117,7 @@ def test_keep(cupel, keep, command, kept):
 def test_list(cupel, done):
     status, out, _ = cupel.call(cupel.binary, "list", "--json")
     runs = json.loads(out)
-    assert status == 0 and [run["id"] for run in runs] == sorted(run["id"] for run in runs)
+    assert status == 0 and [run["accepted"] for run in runs] == sorted((run["accepted"] for run in runs), reverse=True)
     mine = [run for run in runs if run["id"] == done.run_dir.name][0]
     assert (mine["state"], mine["cause"], mine["exit_status"], mine["name"]) == (
         "ended",

@@ -427,10 +427,11 @@ def test_the_records_of_a_service_here_are_read(fresh):
         process, run_id = begun(fresh, "sleep 1000", id=U + "m2")
         with process:
             listed = json.loads(call(fresh, "list", "--json")[1])
-            assert [(run["id"], run["state"]) for run in listed] == [(U + "a9", "queued"), (U + "m0", "queued"), (U + "m1", "ended"), (U + "m2", "running"), (U + "z1", "queued")]
-            assert listed[2]["command"] == ["true"]
-            for words, ids in ((["-n", "2"], "a9 m0"), (["--after", U + "m0"], "m1 m2 z1"), (["--reverse", "-n", "3"], "z1 m2 m1"), (["--state", "queued"], "a9 m0 z1"),
-                               (["--state", "queued,ended"], "a9 m0 m1 z1"), (["--cause", "ok"], "m1"), (["--quest", "q7"], "a9 m0 z1"), (["--reverse", "--after", U + "m1"], "m0 a9")):
+            assert [(run["id"], run["state"]) for run in listed] == [(U + "z1", "queued"), (U + "m0", "queued"), (U + "a9", "queued"), (U + "m2", "running"), (U + "m1", "ended")]
+            assert listed[4]["command"] == ["true"]
+            server.answers[f"GET /v1/runs/{U}m0"] = waits(U + "m0")
+            for words, ids in ((["-n", "2"], "z1 m0"), (["--after", U + "m0"], "a9 m2 m1"), (["--reverse", "-n", "3"], "m1 m2 a9"), (["--state", "queued"], "z1 m0 a9"),
+                               (["--state", "queued,ended"], "z1 m0 a9 m1"), (["--cause", "ok"], "m1"), (["--quest", "q7"], "z1 m0 a9"), (["--reverse", "--after", U + "m2"], "a9 m0 z1")):
                 out = call(fresh, "list", *words)[1]
                 assert [line.split()[0] for line in out.splitlines()[1:]] == [U + name for name in ids.split()], words
             assert f"--after {U}m0" in call(fresh, "list", "-n", "2")[2] and call(fresh, "list", "-n", "5")[2] == ""
@@ -441,7 +442,7 @@ def test_the_records_of_a_service_here_are_read(fresh):
         assert "2 are ahead of it" in call(fresh, "show", U + "a9")[1]
         assert call(fresh, "show", "nosuch")[0] == 2 and call(fresh, "show", U + "m1")[0] == 0
     # What it left is no service.
-    assert [run["id"] for run in json.loads(call(fresh, "list", "--json")[1])] == [U + "m1", U + "m2"]
+    assert [run["id"] for run in json.loads(call(fresh, "list", "--json")[1])] == [U + "m2", U + "m1"]
 
 
 def test_a_service_that_does_not_answer_leaves_the_records(fresh):

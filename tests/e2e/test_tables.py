@@ -105,13 +105,13 @@ def test_pages_are_one_table(one):
     """Two thousand rows are printed in parts, under one head, in line."""
     fill = ("WITH RECURSIVE s(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i < 2499) INSERT INTO runs (home, id, "
             "accepted, started, cause, exit_status, notes, evidence, missing_layers, labels, verdict_sha256, chain, "
-            "record, name) SELECT (SELECT home FROM homes), printf('z%05d', i), '2026', '2026', 'ok', 0, '', '', '', '', "
+            "record, name) SELECT (SELECT home FROM homes), printf('z%05d', i), '2020', '2020', 'ok', 0, '', '', '', '', "
             "'', '', '', 'x' FROM s")
     subprocess.run(["sqlite3", one.home / "cupel.db", fill], check=True, timeout=60)
-    lines = printed(one, "list", "--after", "y").splitlines()
+    lines = printed(one, "list", "--after", "one").splitlines()
     assert len(lines) == 2501 and sum("RUN" in line for line in lines) == 1
     assert len({len(line) for line in lines[1:]}) == 1
-    assert [line.split()[0] for line in lines[1:]] == [f"z{i:05}" for i in range(2500)]
+    assert [line.split()[0] for line in lines[1:]] == [f"z{i:05}" for i in reversed(range(2500))]
     subprocess.run(["sqlite3", one.home / "cupel.db", "DELETE FROM runs WHERE id LIKE 'z%'"], check=True,
                    timeout=60)
 
@@ -122,5 +122,5 @@ def test_without_the_library_it_says_so(one, tmp_path):
     env = {"LD_LIBRARY_PATH": str(tmp_path)}
     status, out, err = one.call(one.binary, "list", env=env)
     assert status == 125 and out == "" and "apt-get install libsmartcols1" in err
-    assert json.loads(printed(one, "list", "--json", env=env))[0]["id"] == "h0"
+    assert "h0" in [run["id"] for run in json.loads(printed(one, "list", "--json", env=env))]
     assert one.call(one.binary, "run", "--quiet", "--", "true", env=env)[0] == 0

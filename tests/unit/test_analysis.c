@@ -46,7 +46,7 @@ static void a_full_file_is_read(void **state)
 	assert_string_equal(a.file, "/p/q/a.yaml");
 	assert_string_equal(a.id, "run-1");
 	assert_string_equal(a.runtime, "single-cell");
-	assert_string_equal(a.runtime_origin, "/p/q/a.yaml:3");
+	assert_string_equal(a.runtime_origin, "/p/q/a.yaml:3:10");
 	assert_string_equal(a.code.v[0], "/p/q/main.py");
 	assert_string_equal(a.code.v[1], "/p/lib/help.py");
 	assert_int_equal(a.args.n, 3);

@@ -137,6 +137,15 @@ static void sizes(void **state)
 		{ "64KiB", 64 << 10 },
 		{ "64KB", 64 << 10 },
 		{ "100B", 100 },
+		{ "100b", 100 },
+		{ "2g", 2ULL << 30 },
+		{ "2Gi", 2ULL << 30 },
+		{ "2GB", 2ULL << 30 },
+		{ "2gb", 2ULL << 30 },
+		{ "2GiB", 2ULL << 30 },
+		{ "2gib", 2ULL << 30 },
+		{ "512m", 512ULL << 20 },
+		{ "1.5ki", 1536 },
 		{ "1T", 1ULL << 40 },
 		{ "8191P", 8191ULL << 50 },
 		{ "0.5K", 512 },
@@ -148,14 +157,17 @@ static void sizes(void **state)
 	};
 	static const char *const bad[] = { "1",
 					   "2048",
-					   "512m",
-					   "512mb",
+					   "512mm",
+					   "512mbi",
+					   "1Bi",
+					   "1BB",
+					   "1i",
+					   "1iB",
 					   "1.5B",
 					   "0.0001K",
 					   "8192P",
 					   "1E",
 					   "1s",
-					   "1Kib",
 					   "1BK",
 					   "9223372036854775808B",
 					   "18446744073709551615P",
@@ -170,8 +182,10 @@ static void sizes(void **state)
 	assert_string_equal(err.text, "'2048' has no unit: write 2048M or 2G");
 	(void)num_size("500", &value, &err);
 	assert_string_equal(err.text, "'500' has no unit: write 500M or 500G");
-	(void)num_size("512m", &value, &err);
-	assert_string_equal(err.text, "'512m': the unit is a capital letter: write 512M");
+	(void)num_size("512X", &value, &err);
+	assert_string_equal(
+		err.text,
+		"'512X': 'X' is not a unit of size: write a size such as 512M, 1.5G or 64K");
 	assert_int_equal(num_size("0G", &value, &err), -ERANGE);
 }
 

@@ -61,7 +61,7 @@ static int plan_code(const struct plan_request *q, struct plan *p, struct err *e
 				return err_caller(err,
 						  "code: %s and %s have the same name; rename one",
 						  code->v[j], code->v[i]);
-		int r = plan_check_shown(q, code->v[i], "code", err);
+		int r = plan_check_shown(q, code->v[i], analysis_code_origin(q->analysis, i), err);
 		if (r < 0)
 			return r;
 		CLEANUP_FREE char *target = path_join(directory, name);

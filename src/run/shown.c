@@ -153,7 +153,8 @@ int shown_check(const struct config *c, const struct analysis *a, struct plan *p
 {
 	int r = 0;
 	for (size_t i = 0; r >= 0 && i < a->code.n; i++)
-		r = check_one(&(struct shown){ c, a->code.v[i], "code" }, p, err);
+		r = check_one(&(struct shown){ c, a->code.v[i], analysis_code_origin(a, i) }, p,
+			      err);
 	for (size_t i = 0; r >= 0 && i < a->n_inputs; i++) /* what a step made is cupel's own */
 		r = check_one(&(struct shown){ a->inputs[i].is_own ? NULL : c, a->inputs[i].path,
 					       a->inputs[i].origin },

@@ -3,7 +3,7 @@
 #   make            build/cupel
 #   make demo       a small real analysis, from data to verdict
 #   make test       every layer of tests; LAYERS="unit kernel" for some of them
-#   make install    to PREFIX (/usr/local), below DESTDIR
+#   make install    program, Python package, manual pages, completion to PREFIX (/usr/local), below DESTDIR
 #   make vm         the tests again in virtual machines; KERNELS="6.1 6.12 5.10" for other kernels than Debian's own
 #   make fresh      the README's two commands in a fresh minimal Debian 12
 #   make bench      how fast a box starts, beside others, and what a running analysis pays: docs/BENCHMARK.md

@@ -657,7 +657,7 @@ def test_what_nobody_submitted_is_the_owners_of_the_home(service):
     ("deadline", {"time": "1s"}, "import time; time.sleep(600)", "time", 10**9),
     ("cpu", {"cpu_time": "1s"}, "while True: pass", "cpu_time", 10**9),
     ("disk", {"disk": "32M"}, "open('big', 'wb').write(bytes(64 << 20))", "disk", 32 << 20),
-    ("disk", {"inodes": "2000"}, "[open(str(n), 'x') for n in range(4000)]", "inodes", 2000),
+    ("disk", {"inodes": "2000"}, "[open(str(n), 'x').close() for n in range(4000)]", "inodes", 2000),
     ("pids", {"pids": "20"}, "import os, time\nfor _ in range(40): os.fork() or time.sleep(600)", "pids", 20),
     ("output-cap", {"output_size": "1M"}, "open('out/x', 'wb').write(bytes(4 << 20))", "output_size", 1 << 20),
 ])

@@ -102,6 +102,42 @@ int ledger_totals(struct ledger *l, const struct config *c, enum totals_by by,
 	return r;
 }
 
+static int take_run(void *data, const char *const *columns, size_t n, struct err *err)
+{
+	json_array_append_new(data, json_pack("{s:s?,s:s?,s:o,s:s?,s:s?,s:o}", "accepted",
+					      columns[0], "cause", columns[1], "cpu_usec",
+					      json_u64(number(columns[2])), "submitted", columns[3],
+					      "not_before", columns[4], "attempt",
+					      json_u64(number(columns[5]))));
+	return 0;
+}
+
+int ledger_quest_runs(struct ledger *l, const struct config *c, const struct quest_runs *q,
+		      json_t **ret, struct err *err)
+{
+	CLEANUP_JSON json_t *rows = json_array();
+	CLEANUP_STR struct str sql = { 0 };
+	CLEANUP_STRV struct strv values = { 0 };
+	char home[HOME_ID];
+	int r = home_id(c, home, err);
+	if (r < 0)
+		return r;
+	strv_add(&values, home);
+	strv_add(&values, q->quest);
+	str_add(&sql,
+		"SELECT r.accepted, r.cause, r.cpu_usec, s.submitted, s.not_before, m.attempt FROM runs r "
+		"LEFT JOIN submission_runs m ON m.home = r.home AND m.run = r.id "
+		"LEFT JOIN submissions s ON s.home = m.home AND s.id = m.submission "
+		"WHERE r.home = $1 AND r.quest = $2");
+	visible_add(&sql, &values, "r.submitter", q->viewer);
+	str_addf(&sql, " ORDER BY r.accepted DESC, r.id DESC LIMIT %u", q->limit);
+	const struct statement newest = { STATEMENT_ONCE, str_text(&sql), values.n };
+	r = l->ops->run(l, &newest, (const char *const *)values.v, take_run, rows, err);
+	if (r >= 0)
+		*ret = take_ptr(rows);
+	return r;
+}
+
 static int take_head(void *data, const char *const *columns, size_t n, struct err *err)
 {
 	json_object_set_new(data, "length", json_u64(number(columns[0])));

@@ -1,6 +1,7 @@
 /* Sums of the ledger, put together for people. */
 #include "serve/govern.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +12,10 @@
 #include "ledger/page.h"
 #include "ledger/totals.h"
 #include "runtime/state.h"
+#include "serve/quests.h"
 #include "serve/recorded.h"
 #include "serve/rows.h"
+#include "serve/trend.h"
 #include "spec/id.h"
 
 #define SHOWN 50
@@ -83,38 +86,73 @@ static void add_live(json_t *by_name, const json_t *row)
 							 "why", text_of(pending, "text")));
 }
 
-int govern_quests(const struct config *c, const struct viewer *viewer, const json_t *live,
-		  json_t **ret, struct err *err)
+/* What is said of it beside what its runs tell. A quest that has no runs yet is shown if something is said of it. */
+static void add_about(json_t *by_name, const json_t *about)
+{
+	const char *name;
+	json_t *said, *quest;
+	json_object_foreach((json_t *)about, name, said)
+	{
+		json_object_update(quest_of(by_name, name), said);
+	}
+	json_object_foreach(by_name, name, quest)
+	{
+		for (int i = 0; i < QUEST_FIELD_COUNT_; i++)
+			if (!json_object_get(quest, quest_field_names[i]))
+				json_object_set_new(quest, quest_field_names[i], json_null());
+	}
+}
+
+static void add_rate(json_t *quest)
+{
+	const json_t *runs = json_object_get(quest, "runs");
+	json_int_t ok = json_integer_value(json_object_get(runs, "ok"));
+	json_int_t all = ok + json_integer_value(json_object_get(runs, "failed"));
+	if (all)
+		json_object_set_new(quest, "success_rate", json_real((double)ok / (double)all));
+}
+
+int govern_quests(const struct config *c, const struct quests_query *q, json_t **ret,
+		  struct err *err)
 {
 	CLEANUP_LEDGER struct ledger *l = NULL;
 	CLEANUP_JSON json_t *sums = NULL;
+	CLEANUP_JSON json_t *about = NULL;
+	CLEANUP_JSON json_t *trend = NULL;
 	CLEANUP_JSON json_t *by_name = json_object();
-	json_t *quests = json_array(), *quest, *row;
+	CLEANUP_JSON json_t *quests = json_array();
+	json_t *one, *row;
 	const char *name;
 	size_t i;
+	int r = quests_about(c, &about, err);
+	if (r < 0)
+		return r;
 	if (ledger_open_whole(c, &l, err) >= 0)
-		(void)ledger_totals(l, c, TOTALS_BY_QUEST, viewer, &sums, err);
+		(void)ledger_totals(l, c, TOTALS_BY_QUEST, q->viewer, &sums, err);
 	json_array_foreach(sums, i, row)
 	{
 		add_ended(by_name, row);
 	}
-	json_array_foreach(live, i, row)
+	json_array_foreach(q->live, i, row)
 	{
-		if (viewer_sees(viewer, text_of(row, "submitter")))
+		if (viewer_sees(q->viewer, text_of(row, "submitter")))
 			add_live(by_name, row);
 	}
-	json_object_foreach(by_name, name, quest)
+	add_about(by_name, about);
+	if (q->quest && !json_object_get(by_name, q->quest))
+		return err_set(err, ERR_CALLER, ENOENT, "there is no quest '%.100s'", q->quest);
+	json_object_foreach(by_name, name, one)
 	{
-		const json_t *runs = json_object_get(quest, "runs");
-		json_int_t ok = json_integer_value(json_object_get(runs, "ok"));
-		json_int_t all = ok + json_integer_value(json_object_get(runs, "failed"));
-		if (all)
-			json_object_set_new(quest, "success_rate",
-					    json_real((double)ok / (double)all));
-		json_array_append(quests, quest);
+		add_rate(one);
+		if (!q->quest || str_eq(name, q->quest))
+			json_array_append(quests, one);
 	}
-	*ret = json_pack("{s:o}", "quests", quests);
-	return 0;
+	const struct quest_runs runs = { .quest = q->quest, .viewer = q->viewer };
+	if (q->quest && l)
+		r = trend_of_quest(l, c, &runs, &trend, err);
+	if (r >= 0)
+		*ret = json_pack("{s:O,s:O*}", "quests", quests, "trend", trend);
+	return r;
 }
 
 json_t *govern_runtimes(const struct config *c)

@@ -1,6 +1,7 @@
 /* One family after the other, each with its type and unit. Names and labels: no ids in labels, base units, _total for what only grows. */
 #include "serve/metrics.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -179,6 +180,95 @@ static void add_sums(const json_t *sums, const struct sheet *to)
 	}
 }
 
+#define QUESTS_SHOWN 50
+#define OTHER_QUESTS "other"
+
+static int by_runs(const void *a, const void *b)
+{
+	const json_t *one = *(json_t *const *)a, *other = *(json_t *const *)b;
+	double left = number_of(one, "runs"), right = number_of(other, "runs");
+	return left > right   ? -1
+	       : left < right ? 1
+			      : strcmp(text_of(one, "name"), text_of(other, "name"));
+}
+
+static void add_quest(json_t *by_name, const char *name, const json_t *sum)
+{
+	json_t *old = json_object_get(by_name, name);
+	double runs = number_of(sum, "runs");
+	bool is_ok = str_eq(text_of(sum, "cause"), "ok");
+	json_object_set_new(by_name, name,
+			    json_pack("{s:s,s:f,s:f,s:f}", "name", name, "runs",
+				      number_of(old, "runs") + runs, "ok",
+				      number_of(old, "ok") + (is_ok ? runs : 0), "cpu_usec",
+				      number_of(old, "cpu_usec") + number_of(sum, "cpu_usec")));
+}
+
+/* The largest quests by name, the rest together: anybody can make up names, and each would be a series for ever. */
+static json_t *largest_quests(const json_t *sums)
+{
+	CLEANUP_JSON json_t *all = json_object();
+	json_t *shown = json_array(), *other = NULL, *quest;
+	const char *name;
+	const json_t *sum;
+	size_t i, n = 0;
+	json_array_foreach(sums, i, sum)
+	{
+		add_quest(all, text_of(sum, "of"), sum);
+	}
+	CLEANUP_FREE json_t **sorted = xcalloc(json_object_size(all) + 1, sizeof(json_t *));
+	json_object_foreach(all, name, quest)
+	{
+		if (str_eq(name, OTHER_QUESTS))
+			other = json_copy(quest);
+		else
+			sorted[n++] = quest;
+	}
+	qsort(sorted, n, sizeof(json_t *), by_runs);
+	for (i = 0; i < n && i < QUESTS_SHOWN; i++)
+		json_array_append(shown, sorted[i]);
+	for (; i < n; i++) {
+		if (!other)
+			other = json_pack("{s:s}", "name", OTHER_QUESTS);
+		static const char *const keys[] = { "runs", "ok", "cpu_usec" };
+		for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+			json_object_set_new(other, keys[k],
+					    json_real(number_of(other, keys[k]) +
+						      number_of(sorted[i], keys[k])));
+	}
+	if (other)
+		json_array_append_new(shown, other);
+	return shown;
+}
+
+static void add_quests(const json_t *sums, const struct sheet *to)
+{
+	CLEANUP_JSON json_t *quests = largest_quests(sums);
+	const json_t *quest;
+	size_t i;
+	family(to, "cupel_quest_runs", "counter", NULL,
+	       "Runs that ended, by quest: those with the most runs, the rest as other.");
+	json_array_foreach(quests, i, quest)
+	{
+		const struct {
+			const char *result;
+			double n;
+		} parts[] = { { "ok", number_of(quest, "ok") },
+			      { "failed", number_of(quest, "runs") - number_of(quest, "ok") } };
+		for (size_t k = 0; k < 2; k++) {
+			str_add(to->text, "cupel_quest_runs_total{");
+			add_label(to->text, "quest", text_of(quest, "name"));
+			str_addf(to->text, ",result=\"%s\"} %.15g\n", parts[k].result, parts[k].n);
+		}
+	}
+	family(to, "cupel_quest_cpu_seconds", "counter", "seconds", "Cpu time of runs, by quest.");
+	json_array_foreach(quests, i, quest)
+	{
+		sample(to, "cupel_quest_cpu_seconds_total", "quest", text_of(quest, "name"),
+		       number_of(quest, "cpu_usec") / 1e6);
+	}
+}
+
 static void add_runtimes(const struct config *c, const struct sheet *to)
 {
 	CLEANUP_JSON json_t *runtimes = govern_runtimes(c);
@@ -204,10 +294,15 @@ static void add_runtimes(const struct config *c, const struct sheet *to)
 static void add_up(const struct config *c, struct metrics_now *now)
 {
 	CLEANUP_LEDGER struct ledger *l = NULL;
+	CLEANUP_JSON json_t *runtimes = NULL;
+	CLEANUP_JSON json_t *quests = NULL;
 	uint64_t began = clock_monotonic_ns();
-	if (ledger_open_whole(c, &l, NULL) >= 0 &&
-	    ledger_totals(l, c, TOTALS_BY_RUNTIME, &now->viewer, &now->sums, NULL) >= 0)
-		now->cost_ns = clock_monotonic_ns() - began;
+	if (ledger_open_whole(c, &l, NULL) < 0 ||
+	    ledger_totals(l, c, TOTALS_BY_RUNTIME, &now->viewer, &runtimes, NULL) < 0 ||
+	    ledger_totals(l, c, TOTALS_BY_QUEST, &now->viewer, &quests, NULL) < 0)
+		return;
+	now->sums = json_pack("{s:O,s:O}", "runtimes", runtimes, "quests", quests);
+	now->cost_ns = clock_monotonic_ns() - began;
 }
 
 void metrics_write(const struct config *c, struct metrics_now *now, struct str *ret)
@@ -224,8 +319,10 @@ void metrics_write(const struct config *c, struct metrics_now *now, struct str *
 	family(to, "cupel_ledger_up", "gauge", NULL, "1: the ledger has all runs and answers.");
 	sample(to, "cupel_ledger_up", NULL, NULL, now->sums != NULL);
 	if (now->sums) {
-		add_runs(now->sums, to);
-		add_sums(now->sums, to);
+		const json_t *runtimes = json_object_get(now->sums, "runtimes");
+		add_runs(runtimes, to);
+		add_sums(runtimes, to);
+		add_quests(json_object_get(now->sums, "quests"), to);
 	}
 	add_runtimes(c, to);
 	if (!now->is_older)

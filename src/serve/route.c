@@ -69,6 +69,8 @@ const struct route routes[] = {
 	  "What waits, and for what." },
 	{ GET, "/v1/quests", SCOPE_READ, ROUTE_SHARE, state_quests, "listQuests",
 	  "Work by quest." },
+	{ POST, "/v1/quests", SCOPE_ADMIN, ROUTE_ADMIN, state_set_quest, "setQuest",
+	  "Set the title, layer, priority, status or link of a quest." },
 	{ GET, "/v1/senate", SCOPE_READ, ROUTE_SHARE, state_senate, "getSenate", "Governance." },
 	{ GET, "/v1/runtimes", SCOPE_READ, ROUTE_OPEN, ask_runtimes, "listRuntimes",
 	  "The runtimes of the catalog." },

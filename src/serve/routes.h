@@ -45,6 +45,7 @@ void state_pipeline(struct request *r);
 int state_read_pipeline(const struct config *c, const char *id, const json_t *live, json_t **ret,
 			struct err *err);
 void state_quests(struct request *r);
+void state_set_quest(struct request *r);
 void state_senate(struct request *r);
 void state_metrics(struct request *r);
 /* routes_preview.c */

@@ -10,14 +10,17 @@
 #include "ledger/ledger.h"
 #include "serve/govern.h"
 #include "serve/metrics.h"
+#include "serve/quests.h"
 #include "serve/routes.h"
 #include "spec/id.h"
 #include "view/pipeline_view.h"
 
 struct state {
 	const struct config *config;
-	char *id;    /* owned or NULL */
-	char *after; /* owned or NULL */
+	char *id;     /* owned or NULL */
+	char *after;  /* owned or NULL */
+	char *quest;  /* owned or NULL */
+	json_t *body; /* owned or NULL; what was sent */
 	uint64_t limit;
 	json_t *live; /* owned or NULL */
 	struct viewer viewer;
@@ -34,9 +37,11 @@ static void state_release(void *data)
 	json_decref(s->live);
 	json_decref(s->answer);
 	json_decref(s->now.sums);
+	json_decref(s->body);
 	str_release(&s->text);
 	free(s->id);
 	free(s->after);
+	free(s->quest);
 	free(s);
 }
 
@@ -219,14 +224,34 @@ void state_pipeline(struct request *r)
 static void work_quests(void *data)
 {
 	struct state *s = data;
-	s->result = govern_quests(s->config, &s->viewer, s->live, &s->answer, &s->err);
+	const struct quests_query q = { .viewer = &s->viewer, .quest = s->quest, .live = s->live };
+	s->result = govern_quests(s->config, &q, &s->answer, &s->err);
 }
 
 void state_quests(struct request *r)
 {
 	static const struct reading reading = { work_quests, answer, state_release };
+	const char *quest = url_value(&r->url, "quest");
 	struct state *s = state_new(r);
 	s->live = service_rows(r->context->service);
+	s->quest = quest && *quest ? xstrdup(quest) : NULL;
+	request_read(r, &reading, s);
+}
+
+static void work_set_quest(void *data)
+{
+	struct state *s = data;
+	s->result = quests_set(s->config, s->body, &s->answer, &s->err);
+}
+
+void state_set_quest(struct request *r)
+{
+	static const struct reading reading = { work_set_quest, answer, state_release };
+	json_t *body = request_object(r);
+	if (!body)
+		return;
+	struct state *s = state_new(r);
+	s->body = body;
 	request_read(r, &reading, s);
 }
 

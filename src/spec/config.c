@@ -41,6 +41,9 @@ void config_release(struct config *c)
 	strv_release(&c->env_pass);
 	free(c->cgroup_parent);
 	free(c->ledger_url);
+	for (size_t i = 0; i < c->n_quests; i++)
+		quest_settings_release(&c->quests[i]);
+	free(c->quests);
 	service_settings_release(&c->service);
 	for (size_t i = 0; i < c->n_executors; i++)
 		executor_settings_release(&c->executors[i]);

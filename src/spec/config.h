@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "spec/analysis.h"
 #include "spec/limits.h"
+#include "spec/quest.h"
 
 /* One effective value for `cupel config`: its dotted key, its text, where it came from. */
 struct config_value {
@@ -150,6 +151,9 @@ struct config {
 	char *ledger_url;                    /* owned or NULL: SQLite, cupel.db in the home */
 	struct post_process *post_processes; /* owned */
 	size_t n_post_processes;
+	struct quest_settings *
+		quests; /* owned: what is said of quests; the service adds its own (serve/quests.h) */
+	size_t n_quests;
 	struct service_settings service;
 	struct executor_settings *executors; /* owned; `local` is not among them */
 	size_t n_executors;

@@ -303,6 +303,7 @@ static const struct key_row config_rows[] = {
 	{ "ledger", config_read_ledger },
 	{ "post_processes", config_read_post_processes },
 	{ "gc", config_read_gc },
+	{ "quests", config_read_quests },
 	{ "service", config_read_service },
 	{ "executors", config_read_executors },
 };
@@ -320,10 +321,11 @@ static int not_a_projects(const struct document *d, const struct node *key, stru
  * into it. */
 static int host_keys_check(const struct document *d, const struct node *root, struct err *err)
 {
-	static const char *const host_keys[] = {
-		"home", "aggregate", "cpu_weight", "uids",           "policy",  "cgroup",   "disk",
-		"work", "ledger",    "gc",         "post_processes", "service", "executors"
-	};
+	static const char *const host_keys[] = { "home",      "aggregate",      "cpu_weight",
+						 "uids",      "policy",         "cgroup",
+						 "disk",      "work",           "ledger",
+						 "gc",        "post_processes", "service",
+						 "executors", "quests" };
 
 	for (size_t i = 0; root && root->kind == NODE_MAP && i < root->n; i++) {
 		for (size_t k = 0; k < sizeof(host_keys) / sizeof(host_keys[0]); k++)

@@ -77,6 +77,8 @@ int config_read_post_processes(const struct document *d, const struct node *n, v
 int config_read_gc(const struct document *d, const struct node *n, void *target, struct err *err);
 int config_read_executors(const struct document *d, const struct node *n, void *target,
 			  struct err *err);
+int config_read_quests(const struct document *d, const struct node *n, void *target,
+		       struct err *err);
 int config_read_service(const struct document *d, const struct node *n, void *target,
 			struct err *err);
 

@@ -193,6 +193,22 @@ static void list_service(struct listing *to)
 			  : "never");
 }
 
+static void list_quests(struct listing *to)
+{
+	const struct config *c = to->config;
+
+	if (c->n_quests == 0)
+		list_text(to, "quests", NULL);
+	for (size_t i = 0; i < c->n_quests; i++) {
+		const struct quest_settings *q = &c->quests[i];
+		for (size_t k = 0; k < q->about.n; k++) {
+			CLEANUP_FREE char *key =
+				xasprintf("quests.%s.%s", q->name, q->about.v[k].key);
+			add(to->config, key, q->about.v[k].value, q->origin);
+		}
+	}
+}
+
 void config_values_fill(struct config *c, const struct pairs *origins)
 {
 	struct listing to = { .config = c, .origins = origins };
@@ -233,4 +249,5 @@ void config_values_fill(struct config *c, const struct pairs *origins)
 	list_service(&to);
 	list_executors(&to);
 	list_post_processes(&to);
+	list_quests(&to);
 }

@@ -635,6 +635,80 @@ def test_quests_and_senate(service):
     assert waiting in [run["id"] for run in service.get("/v1/runs?cause=cancelled").json["runs"]]
 
 
+def test_what_is_said_of_a_quest(outside):
+    """By the configuration, and by the API over it; it is there after a restart, and null takes it back."""
+    admin = bearer(outside.token("boss", "--scope", "read,submit,admin"))
+    reader = bearer(outside.token("guest", "--scope", "read"))
+
+    def say(**body):
+        return outside.post("/v1/quests", body, admin, tcp=True)
+
+    def quests():
+        return {quest["quest"]: quest for quest in outside.get("/v1/quests").json["quests"]}
+
+    assert say(quest="aging", title="Why cells age", layer="Atlas", priority=80, link="https://example.org/q").status == 200
+    answer = say(quest="aging", status="active")
+    assert answer.json == {"quest": "aging", "title": "Why cells age", "layer": "Atlas", "priority": 80, "status": "active", "link": "https://example.org/q"}
+    outside.wait(outside.submit("true", analysis={"quest": "aging"}))
+    assert lib.wait_until(lambda: outside.get("/v1/ledger").json["owed"] == 0)
+    outside.stop()
+    outside.start()
+    shown = quests()["aging"]
+    assert (shown["title"], shown["priority"], shown["status"], shown["runs"]["ok"]) == ("Why cells age", 80, "active", 1)
+    assert say(quest="aging", title=None, layer=None, priority=None).json["title"] is None
+    assert quests()["aging"]["title"] is None and quests()["aging"]["status"] == "active"
+    assert say(quest="no runs yet", status="planned").status == 200 and quests()["no runs yet"]["runs"]["ok"] == 0
+    say(quest="no runs yet", status=None)
+    assert "no runs yet" not in quests()
+    before = quests()
+    for body, why in (({"quest": "aging", "link": "javascript:alert(1)"}, "is not a web address"), ({"quest": "aging", "priority": "80"}, "priority: expected a number"),
+                      ({"quest": "aging", "priority": -1}, "from 0 to 100"), ({"quest": "aging", "colour": "red"}, "unknown key 'colour'"), ({"title": "x"}, "expected the name of a quest"),
+                      ({"quest": "a\nb"}, "cannot be the name of a quest"), ({"quest": "aging", "title": "x" * 201}, "1 to 200 bytes")):
+        answer = say(**body)
+        assert answer.status in (400, 422) and why in answer.json["error"]["message"], answer.body
+    assert outside.post("/v1/quests", {"quest": "aging", "title": "mine"}, reader, tcp=True).status == 403
+    assert quests() == before
+
+
+def test_how_a_quest_went(service):
+    for command in ("true", "true", "false"):
+        service.wait(service.submit(command, analysis={"quest": "aging"}))
+    service.caller.run("--quest", "aging", "--", "true")
+    assert lib.wait_until(lambda: service.get("/v1/ledger").json["owed"] == 0)
+    answer = service.get("/v1/quests?quest=aging").json
+    assert [quest["quest"] for quest in answer["quests"]] == ["aging"]
+    trend, points = answer["trend"], answer["trend"]["points"]
+    assert (trend["runs"], trend["is_cut"], trend["width_s"]) == (4, False, 60)
+    assert sum(point["runs"] for point in points) == 4 and sum(point["ok"] for point in points) == 3
+    assert sum(point["cpu_usec"] for point in points) == answer["quests"][0]["cpu_usec"]
+    assert all(point["waited_usec"] is None or 0 <= point["waited_usec"] < 60e6 for point in points) and points[0]["waited_usec"] is not None
+    assert "trend" not in service.get("/v1/quests").json
+    assert service.get("/v1/quests?quest=nothing").status == 404
+
+
+def test_metrics_know_the_largest_quests(service):
+    """Fifty by name, the others together, whoever is called that."""
+    one = service.caller.run("--quest", "large", "--", "true", id="r000").run_dir
+    texts = {name: (one / name).read_text() for name in ("analysis.json", "verdict.json", "events.jsonl", "outputs.json", "stdout.log", "stderr.log")}
+    for number in range(1, 62):  # three of "large" and "other", one of 56 others each
+        quest = "large" if number < 3 else "other" if number < 6 else f"small {number:03}"
+        service.caller.run_dir(f"r{number:03}").mkdir()
+        for name, text in texts.items():
+            (service.caller.run_dir(f"r{number:03}") / name).write_text(text.replace("r000", f"r{number:03}").replace('"large"', f'"{quest}"'))
+    status, _, err = service.caller.call(service.caller.binary, "ledger", "rebuild")
+    assert status == 0, err
+
+    def found():
+        text = service.get("/metrics").body.decode()
+        return dict(re.findall(r'^cupel_quest_runs_total\{quest="([^"]*)",result="ok"\} (\d+)$', text, re.MULTILINE))
+
+    assert lib.wait_until(lambda: sum(int(n) for n in found().values()) == 62), found()
+    numbers = found()
+    assert len(numbers) == 51 and numbers["large"] == "3" and numbers["small 006"] == "1"
+    assert numbers["other"] == str(3 + 56 - 49), numbers
+    assert len(re.findall(r"^cupel_quest_cpu_seconds_total\{", service.get("/metrics").body.decode(), re.MULTILINE)) == 51
+
+
 def test_what_nobody_submitted_is_the_owners_of_the_home(service):
     """`cupel run` has no submitter: the owner of the home ran it, in lists, filters, searches and sums."""
     for run_id, command in (("by-hand", ["true"]), ("too-much", ["python3", "-c", "bytearray(300 << 20)"])):

@@ -265,3 +265,37 @@ def test_the_wait_for_a_cpu_is_recorded(root):
     usage = result.verdict["usage"]
     assert result.status == 0 and usage["cpu_wait_usec"] > usage["wall_usec"] / 10, usage
     assert "waited for a CPU for" in result.verdict["completion_notes"] and "cpu_weight" in result.verdict["completion_notes"]
+
+
+def test_what_is_said_of_quests(mine):
+    config = mine.dir / "quests.yaml"
+    config.write_text("quests: {aging: {title: Why cells age, layer: Atlas, priority: 80, status: active, link: 'https://example.org/q/1?a=b#c'}, new: {}}\n")
+    found = settings(mine, cwd="/", env={"CUPEL_CONFIG": str(config)})
+    assert found["quests.aging.title"][0] == "Why cells age" and found["quests.aging.priority"][0] == "80"
+    assert found["quests.aging.link"] == ("https://example.org/q/1?a=b#c", f"{config}:1:10")
+
+
+@pytest.mark.parametrize("said, at, why", [
+    ("[aging]", 9, "expected a map of quests"),
+    ("{aging: {titel: x}}", 18, "titel"),
+    ("{aging: {title: ''}}", 25, "title '' must be 1 to 200 bytes"),
+    ("{aging: {layer: '%s'}}" % ("x" * 61), 25, "must be 1 to 60 bytes"),
+    ("{aging: {priority: 101}}", 28, "priority '101' is not a number from 0 to 100"),
+    ("{aging: {priority: high}}", 28, "priority 'high' is not a number"),
+    ("{aging: {link: 'javascript:alert(1)'}}", 24, "is not a web address: write https://HOST/PATH"),
+    ("{aging: {link: 'https://'}}", 24, "is not a web address"),
+    ("{aging: {link: 'https://x/a b'}}", 24, "is not a web address"),
+    ("{'': {title: x}}", 10, "cannot be the name of a quest"),
+])
+def test_what_cannot_be_said_of_a_quest(mine, said, at, why):
+    config = mine.dir / "quests.yaml"
+    config.write_text(f"quests: {said}\n")
+    status, _, err = mine.call(mine.binary, "config", cwd="/", env={"CUPEL_CONFIG": str(config)})
+    assert status == 2 and f"{config}:1:{at}: " in err and why in err, err
+
+
+def test_quests_are_not_a_projects_to_describe(mine):
+    project = mine.dir / "project"
+    write(mine, project / "cupel.yaml", "quests: {aging: {title: x}}\n")
+    status, _, err = mine.call(mine.binary, "config", cwd=project)
+    assert status == 2 and "cupel.yaml:1:1: 'quests' is the host's to say" in err

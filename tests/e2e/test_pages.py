@@ -443,6 +443,7 @@ def violations(tab, axe):
 @pytest.fixture(scope="module", name="places")
 def _places(service, left):
     """The address of each kind of page, with something of everything on it."""
+    service.call("POST", "/v1/quests", {"quest": "harvest", "title": "All that was sown", "layer": "Field", "priority": 70, "status": "active", "link": "https://example.org/q"})
     killed = service.submit("python3", "-c", "bytearray(1 << 30)", name="too much", quest="harvest", limits={"memory": "64M"})
     waits = service.call("POST", "/v1/runs", {"analysis": {"command": ["true"], "quest": "harvest", "name": "waits"}, "not_before": "2099-01-01T00:00:00Z"})["id"]
     steps = {"good": {"command": ["sh", "-c", "echo 1 > out/a"]}, "bad": {"command": ["false"], "inputs": [{"step": "good", "path": "out/a"}]}}
@@ -450,7 +451,7 @@ def _places(service, left):
     service.wait(killed)
     assert lib.wait_until(lambda: service.ask("GET", f"/v1/pipelines/{pipeline}").json.get("state") == "failed")
     yield {"runs": "/", "nothing": "/?q=nothing-is-called-so", "run": f"/runs/{left}", "waits": f"/runs/{waits}", "pipeline": f"/runs/{pipeline}",
-           "quests": "/quests", "senate": "/senate"}
+           "quests": "/quests", "quest": "/quests?quest=harvest", "senate": "/senate"}
     service.post(f"/v1/runs/{waits}/cancel", {})
 
 
@@ -460,7 +461,7 @@ def wait_whole(tab):
 
 
 @pytest.mark.parametrize("how", [{}, {"dark": True}, {"size": (390, 844), "phone": True}], ids=["light", "dark", "phone"])
-@pytest.mark.parametrize("page", ["runs", "nothing", "run", "waits", "pipeline", "quests", "senate"])
+@pytest.mark.parametrize("page", ["runs", "nothing", "run", "waits", "pipeline", "quests", "quest", "senate"])
 def test_axe_finds_nothing(person, places, axe, page, how):
     tab = person(places[page], **how)
     wait_whole(tab)
@@ -569,6 +570,10 @@ def test_hostile_words_stay_words(service, person):
     tab.wait_text("<script>", ".cards")
     check_inert(tab)
     tab.click(".cards h2 a", "<script>")
+    tab.wait_text("<script>", "h1")
+    tab.wait_text("Success rate", "main")
+    check_inert(tab)
+    tab.click("main a", "All runs of this quest")
     wait_row(tab, run_id, "<script>")
     check_inert(tab)
     tab.open(f"{service.url}/senate")
@@ -625,6 +630,36 @@ def test_quests_add_up(service, person):
     tab.run(f"{card}.querySelector('.cause').click()")
     tab.wait("location.search.includes('quest=sums') && location.search.includes('cause=exit')")
     tab.wait(f"{ROWS}.length === 1")
+
+
+def test_a_quest_has_a_title_and_a_page_of_its_own(service, person):
+    for status in (0, 1):
+        service.wait(service.submit("sh", "-c", f"exit {status}", quest="titled"))
+    service.call("POST", "/v1/quests", {"quest": "titled", "title": "Why cells age", "layer": "Atlas", "priority": 80, "status": "active", "link": "https://example.org/q?a=1"})
+    tab = person("/quests")
+    card = "[...document.querySelectorAll('.card')].find((one) => one.querySelector('h2').innerText === 'Why cells age')"
+    tab.wait(f"{card}?.innerText.includes('1 succeeded, 1 failed')")
+    link = "one.querySelector('a[target=_blank]')"
+    for words in ("titled", "layer Atlas", "priority 80", "status active", "example.org/q?a=1"):
+        assert words in tab.run(f"{card}.innerText"), words
+    tab.click(".card h2 a", "Why cells age")
+    tab.wait("location.pathname + location.search === '/quests?quest=titled'")
+    tab.wait_text("Why cells age", "h1")
+    tab.wait("document.querySelectorAll('figure.trend svg rect').length >= 3")
+    assert tab.run("document.title") == "Why cells age · cupel"
+    assert tab.run(f"[...document.querySelectorAll('header')].map((one) => {link}).find(Boolean).outerHTML").startswith('<a target="_blank" rel="noopener noreferrer" href="https://example.org/q?a=1">')
+    told = tab.run("[...document.querySelectorAll('figure.trend svg')].map((one) => one.getAttribute('aria-label'))")
+    assert told[0].startswith("Success rate: ") and "%" in told[0], told
+    assert told[1].startswith("Processor time: ") and told[2].startswith("Mean time in the queue: "), told
+    tab.click("summary", "As a table")
+    tab.wait("document.querySelector('details[open] table tbody tr')?.checkVisibility()")
+    tab.click("main a", "All runs of this quest")
+    tab.wait("location.search === '?quest=titled'")
+    tab.wait(f"{ROWS}.length === 2")
+    tab.open(f"{service.url}/quests?quest=nothing-of-that-name")
+    tab.wait_text("there is no quest 'nothing-of-that-name'")
+    assert all("404" in complaint for complaint in tab.complaints)
+    tab.complaints.clear()
 
 
 def test_the_senate_tells_of_what_was_done(service, person):

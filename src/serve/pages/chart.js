@@ -40,6 +40,29 @@ export function stack(parts, label) {
 		}));
 }
 
+const TREND = { width: 320, height: 96, left: 46, right: 6, top: 8, bottom: 20 };
+
+/* Values over time as bars: [{label, value}], in stretches of one width; null where there is nothing to show. What it shows is said in words. */
+export function trend(title, points, { write, top }) {
+	const { width, height, left, right, top: above, bottom } = TREND;
+	const known = points.filter(({ value }) => Number.isFinite(value));
+	const most = top || Math.max(...known.map(({ value }) => value), 0) || 1;
+	const step = (width - left - right) / Math.max(points.length, 1);
+	const wide = Math.min(step * 0.76, 24);
+	const y = (value) => height - bottom - value / most * (height - above - bottom);
+	const last = known[known.length - 1];
+	const told = known.length ? `${title}: ${write(known[0].value)} at ${known[0].label}, ${write(last.value)} at ${last.label}; least ${write(Math.min(...known.map((one) => one.value)))}, most ${write(Math.max(...known.map((one) => one.value)))}` : `${title}: nothing to show`;
+	return el("figure", { class: "trend" }, el("figcaption", null, el("span", null, title), el("span", { class: "soft" }, known.length ? `last ${write(last.value)}` : "nothing to show")),
+		svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": told },
+			[0, 1].map((part) => [svg("line", { class: "grid", x1: left, x2: width - right, y1: y(part * most), y2: y(part * most) }),
+				svg("text", { class: "tick", x: left - 5, y: y(part * most) + 4, "text-anchor": "end" }, write(part * most))]),
+			points.map(({ label, value }, i) => (Number.isFinite(value)
+				? svg("rect", { class: "bar-of", x: (left + i * step + step * 0.12).toFixed(1), width: wide.toFixed(1), y: Math.min(y(value), height - bottom - 1).toFixed(1), height: Math.max(1, height - bottom - y(value)).toFixed(1) },
+					svg("title", null, `${label}: ${write(value)}`)) : null)),
+			points.length ? [svg("text", { class: "tick", x: left, y: height - 5 }, points[0].label),
+				points.length > 1 ? svg("text", { class: "tick", x: width - right, y: height - 5, "text-anchor": "end" }, points[points.length - 1].label) : null] : null));
+}
+
 const PHASES = { queue: "waited", prepare: "prepared", run: "ran", collect: "collected" };
 
 /* queue, prepare, run, collect: as long as they took, but none so small that it can't be seen. */

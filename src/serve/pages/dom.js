@@ -52,6 +52,21 @@ export function say(node, text) {
 		node.textContent = text;
 }
 
+/* A link to another site, in a tab of its own that learns nothing of this page; its text alone if the address is none of the web. */
+export function outside(address, ...children) {
+	let protocol = "";
+	try {
+		({ protocol } = new URL(address));
+	} catch {
+		/* not an address */
+	}
+	if (protocol !== "https:" && protocol !== "http:")
+		return el("span", null, children);
+	const node = el("a", { target: "_blank", rel: "noopener noreferrer" }, children);
+	node.setAttribute("href", address);
+	return node;
+}
+
 /* A button that can't be pressed twice while what it began is not done. */
 export function button(label, properties, act) {
 	const node = el("button", { type: "button", ...properties }, label);

@@ -1,16 +1,18 @@
 /* Work by quest: how far it is, how much of it succeeds, what it cost and what holds it up. */
 import { get, query } from "./api.js";
-import { badge } from "./causes.js";
-import { stack } from "./chart.js";
-import { el, empty, put, section, table } from "./dom.js";
-import { clean, count, duration, memoryTime, moment, name, NONE, percent, plural } from "./format.js";
+import { badge, word } from "./causes.js";
+import { stack, trend } from "./chart.js";
+import { el, empty, outside, put, section, table } from "./dom.js";
+import { clean, count, duration, memoryTime, moment, name, NONE, percent, plural, when } from "./format.js";
 import { progress } from "./pipeline.js";
 
 const AGAIN_MS = 1500;
 const STEADY_MS = 15000; /* the ledger comes a little after the news */
 const BLOCKED_SHOWN = 5;
+const LATEST = 10;
 const SORTS = { last: ["last activity", (q) => -Date.parse(q.last || 0)], blocked: ["what is blocked", (q) => -(q.blocked || []).length], cpu: ["cost", (q) => -(q.cpu_usec || 0)],
-	failed: ["failures", (q) => -(q.runs?.failed || 0)], name: ["name", (q) => q.quest || ""] };
+	failed: ["failures", (q) => -(q.runs?.failed || 0)], priority: ["priority", (q) => -(q.priority ?? -1)],
+	layer: ["layer", (q) => q.layer || "\uffff"], name: ["name", (q) => q.title || q.quest || ""] };
 
 function ofQuest(quest, more) {
 	return `/${query({ quest: quest.quest || "", ...more })}`;
@@ -40,15 +42,59 @@ function blocked(quest) {
 		list.length > BLOCKED_SHOWN ? el("a", { href: ofQuest(quest, { state: "queued" }) }, `All ${count(list.length)}`) : null);
 }
 
-function card(quest) {
+/* What is said of a quest beside its name. */
+function about(quest) {
+	const chips = [["layer", quest.layer], ["priority", quest.priority], ["status", quest.status]].filter(([, value]) => value !== null && value !== undefined);
+	if (!chips.length && !quest.title && !quest.link)
+		return null;
+	return el("p", { class: "about small" }, quest.title ? el("code", null, name(quest.quest, 120)) : null,
+		chips.map(([label, value]) => el("span", { class: "chip" }, el("span", { class: "soft" }, `${label} `), name(value, 80))),
+		quest.link ? outside(quest.link, clean(quest.link.replace(/^https?:\/\//, ""), 60)) : null);
+}
+
+function facts(quest) {
 	const fact = (label, value) => el("div", { class: "fact" }, el("dt", null, label), el("dd", null, value));
-	return el("article", { class: "card" },
-		el("h2", null, quest.quest ? el("a", { href: ofQuest(quest) }, name(quest.quest, 120)) : el("span", { class: "soft" }, "without a quest")),
-		bar(quest.runs || { ok: 0, failed: 0, running: 0, queued: 0 }),
+	return [bar(quest.runs || { ok: 0, failed: 0, running: 0, queued: 0 }),
 		el("dl", { class: "fact-list" }, fact("Succeeds", Number.isFinite(quest.success_rate) ? percent(quest.success_rate) : NONE), fact("Ran for", duration(quest.wall_usec)),
 			fact("Processors", duration(quest.cpu_usec)), fact("Memory", memoryTime(quest.memory_gib_hours)),
 			fact("Last", moment(quest.last))),
-		causes(quest), blocked(quest));
+		causes(quest), blocked(quest)];
+}
+
+function card(quest) {
+	return el("article", { class: "card" },
+		el("h2", null, quest.quest ? el("a", { href: `/quests${query({ quest: quest.quest })}` }, name(quest.title || quest.quest, 120)) : el("span", { class: "soft" }, "without a quest")),
+		about(quest), facts(quest));
+}
+
+/* A moment as short as the stretches are wide. */
+function stretch(from, width) {
+	const text = new Date(when(from)).toISOString();
+	return width >= 86400 ? text.slice(0, 10) : `${text.slice(5, 10)} ${text.slice(11, 16)}`;
+}
+
+/* How it went over time, drawn and as a table. */
+function trends(given) {
+	if (!given || !given.points.length)
+		return el("p", { class: "soft" }, "No run has ended yet.");
+	const points = given.points.map((point) => ({ ...point, label: stretch(point.from, given.width_s) }));
+	const of = (key) => points.map((point) => ({ label: point.label, value: point[key] }));
+	const cpu = points.map((point) => ({ label: point.label, value: point.runs ? point.cpu_usec : null }));
+	const write = (value) => (Number.isFinite(value) ? duration(value) : NONE);
+	return [el("p", { class: "soft small" }, `${plural(given.runs, "run")} in stretches of ${duration(given.width_s * 1e6)}${given.is_cut ? "; there are older ones" : ""}. Times are UTC.`),
+		el("div", { class: "trends" }, trend("Success rate", of("success_rate"), { write: percent, top: 1 }), trend("Processor time", cpu, { write }), trend("Mean time in the queue", of("waited_usec"), { write })),
+		el("details", null, el("summary", null, "As a table"), table("Trends", [
+			{ label: "From", cell: (point) => point.label }, { label: "Runs", cell: (point) => count(point.runs), number: true },
+			{ label: "Success rate", cell: (point) => percent(point.success_rate ?? NaN), number: true }, { label: "Processor time", cell: (point) => write(point.cpu_usec), number: true },
+			{ label: "Mean time in the queue", cell: (point) => write(point.waited_usec ?? NaN), number: true }], points.filter((point) => point.runs)))];
+}
+
+function latest(runs) {
+	return runs.length ? table("Latest runs", [
+		{ label: "Run", cell: (run) => el("a", { href: `/runs/${encodeURIComponent(run.id)}` }, name(run.name || run.id, 80)) },
+		{ label: "State", cell: (run) => badge(word(run)) },
+		{ label: "Time", cell: (run) => (Number.isFinite(run.wall_usec) ? duration(run.wall_usec) : NONE), number: true },
+		{ label: "Since", cell: (run) => moment(run.started || run.submitted) }], runs) : el("p", { class: "soft" }, "It has no runs yet.");
 }
 
 function pipelineTable(list) {
@@ -122,7 +168,58 @@ class QuestsPage {
 	}
 }
 
-export function openQuests(root) {
-	const page = new QuestsPage(root);
-	return { title: "Quests", news: () => page.news(), reset: () => page.load(), key: (event) => page.key(event), close: () => page.close() };
+/* One quest: what is said of it, how it stands, how it went over time. */
+class QuestPage {
+	constructor(root, app, quest) {
+		Object.assign(this, { root, app, quest });
+		put(root, el("h1", null, name(quest, 200)), el("p", { class: "soft", role: "status" }, "Loading\u2026"));
+		this.load();
+		this.steady = setInterval(() => { if (!document.hidden) this.load(); }, STEADY_MS);
+	}
+
+	async load() {
+		let got, runs;
+		try {
+			[got, { runs }] = await Promise.all([get(`/v1/quests${query({ quest: this.quest })}`), get(`/v1/runs${query({ quest: this.quest, limit: LATEST })}`)]);
+		} catch (error) {
+			if (!this.drawn)
+				put(this.root, el("h1", null, name(this.quest, 200)), empty("The quest can't be shown.", `${clean(error.message, 300)} ${clean(error.remedy || "", 300)}`),
+					el("p", { class: "center" }, el("a", { href: "/quests" }, "All quests")));
+			return;
+		}
+		const now = JSON.stringify([got, runs]);
+		if (now === this.drawn || this.root.matches(":focus-within"))
+			return;
+		this.drawn = now;
+		const [quest] = got.quests;
+		const isOpen = this.root.querySelector("details")?.open;
+		this.app.setTitle(quest.title || quest.quest);
+		put(this.root, el("header", { class: "run-head" }, el("h1", null, name(quest.title || quest.quest, 200)), about(quest)),
+			section("Work", null, facts(quest)), section("Over time", null, trends(got.trend)),
+			section("Latest runs", null, latest(runs), el("p", null, el("a", { href: ofQuest(quest) }, "All runs of this quest"))));
+		if (isOpen)
+			this.root.querySelector("details").open = true;
+	}
+
+	news() {
+		this.timer ||= setTimeout(() => { this.timer = 0; this.load(); }, AGAIN_MS);
+	}
+
+	key(event) {
+		if (event.key !== "Escape")
+			return false;
+		history.length > 1 ? history.back() : this.app.go("/quests");
+		return true;
+	}
+
+	close() {
+		clearInterval(this.steady);
+		clearTimeout(this.timer);
+	}
+}
+
+export function openQuests(root, app) {
+	const quest = new URLSearchParams(location.search).get("quest");
+	const page = quest ? new QuestPage(root, app, quest) : new QuestsPage(root);
+	return { title: quest || "Quests", news: () => page.news(), reset: () => page.load(), key: (event) => page.key(event), close: () => page.close() };
 }

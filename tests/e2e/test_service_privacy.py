@@ -208,6 +208,24 @@ def test_the_whole_is_for_those_who_see_all(world):
     assert after[0] == after[1], "where another's run stands in time is not told"
 
 
+def test_a_quest_is_ones_share_of_it(world):
+    """Sums, trends and metrics of a quest are of one's own runs; its name is not known to those who have none in it."""
+    def trend(who):
+        answer = world.get(who, f"/v1/quests?quest={MARK}-quest")
+        return answer.json["trend"]["runs"] if answer.status == 200 else answer.status
+
+    def counted(who):
+        lines = world.get(who, "/metrics").body.decode().splitlines()
+        return sum(int(line.split()[-1]) for line in lines if line.startswith(f'cupel_quest_runs_total{{quest="{MARK}-quest"'))
+
+    assert lib.wait_until(lambda: trend("ana") == 1), trend("ana")
+    assert (trend("bo"), counted("bo"), trend("auditor"), counted("ana")) == (404, 0, 1, 1)
+    world.wait(world.submit("bo", {"command": ["true"], "quest": f"{MARK}-quest"}))
+    assert lib.wait_until(lambda: trend("bo") == 1)
+    assert (trend("ana"), trend("auditor"), counted("bo")) == (1, 2, 1)
+    assert world.ask("auditor", "POST", "/v1/quests", {"quest": f"{MARK}-quest", "title": "x"}).status == 403
+
+
 def test_a_user_is_the_same_by_the_socket_and_by_a_token(world):
     by_socket = json.loads(world.by_socket(ANA, "print(json.dumps(sorted(r['id'] for r in ask('GET', '/v1/runs')[1]['runs'])))"))
     assert set(by_socket) == world.runs("ana") == {f"{MARK}-run", f"{MARK}-later", f"{MARK}-flow-s-1"}

@@ -50,7 +50,7 @@ static const char *judge(const struct protect_look *q, json_t *o, struct err *wh
 		return "unchecked";
 	set_text(o, "kind", protect_kind(now));
 	json_object_set_new(o, "files", json_u64(protect_files(now)));
-	if (q->depth == DEPTH_STAT && protect_same(&b, now))
+	if (q->depth == DEPTH_STAT && protect_same(&b, now) && !protect_needs_reading(now))
 		return "ok";
 	if (compare(q, &b, now, &d, why) < 0)
 		return "unchecked";

@@ -32,6 +32,7 @@ static int look(const struct keeper_state *s, const char *what, struct protect_s
 	const struct protect_look q = { .config = s->k.q->config,
 					.what = what,
 					.depth = DEPTH_STAT,
+					.is_around = true,
 					.max = PROTECT_AROUND_MAX };
 	bool is_huge = protect_baseline_read(q.config, what, &b, NULL) >= 0 &&
 		       b.files > PROTECT_AROUND_MAX;

@@ -16,6 +16,7 @@
 struct reading {
 	struct ledger *ledger; /* borrowed */
 	struct items *items;   /* borrowed */
+	enum watch_level level;
 };
 
 static int ask(const struct reading *r, const char *sql, ledger_row row, void *data,
@@ -85,13 +86,19 @@ static int postgres_schema(const struct reading *r, struct err *err)
 		schema_row, r->items, err);
 }
 
+/* Updates change no number of rows. */
 static int postgres_counters(const struct reading *r, struct err *err)
 {
-	return ask(r,
-		   "SELECT quote_ident(schemaname) || '.' || quote_ident(relname), n_tup_ins || ' "
-		   "inserted, ' || n_tup_upd || ' updated, ' || n_tup_del || ' deleted' FROM "
-		   "pg_stat_user_tables WHERE schemaname <> 'cupel'",
-		   counter_row, r->items, err);
+	return ask(
+		r,
+		r->level == WATCH_ROWS
+			? "SELECT quote_ident(schemaname) || '.' || quote_ident(relname), "
+			  "n_tup_ins || ' inserted, ' || n_tup_del || ' deleted' FROM "
+			  "pg_stat_user_tables WHERE schemaname <> 'cupel'"
+			: "SELECT quote_ident(schemaname) || '.' || quote_ident(relname), n_tup_ins || ' "
+			  "inserted, ' || n_tup_upd || ' updated, ' || n_tup_del || ' deleted' FROM "
+			  "pg_stat_user_tables WHERE schemaname <> 'cupel'",
+		counter_row, r->items, err);
 }
 
 struct counted {
@@ -120,9 +127,11 @@ static int postgres_tables(const struct reading *r, struct err *err)
 		name_row, &names, err);
 	for (size_t i = 0; e >= 0 && i < names.n; i++) {
 		CLEANUP_FREE char *sql =
-			xasprintf("SELECT count(*), coalesce(sum(hashtextextended(textin("
-				  "record_out(t)), 0)), 0) FROM ONLY %s t",
-				  names.v[i]);
+			r->level == WATCH_ROWS
+				? xasprintf("SELECT count(*), '' FROM ONLY %s t", names.v[i])
+				: xasprintf("SELECT count(*), coalesce(sum(hashtextextended(textin("
+					    "record_out(t)), 0)), 0) FROM ONLY %s t",
+					    names.v[i]);
 		struct counted c = { 0 };
 		e = ask(r, sql, counted_row, &c, err);
 		if (e >= 0)
@@ -159,8 +168,9 @@ static int look_postgres(const struct protect_look *q, struct reading *r, struct
 			err);
 	if (e >= 0)
 		e = postgres_schema(r, err);
-	if (e >= 0)
-		e = postgres_counters(r, err);
+	if (e < 0 || r->level == WATCH_SCHEMA)
+		return e;
+	e = postgres_counters(r, err);
 	return e < 0 || q->depth < DEPTH_CONTENT ? e : postgres_tables(r, err);
 }
 
@@ -227,20 +237,37 @@ static int sqlite_table(const struct reading *r, const char *name, struct err *e
 	return 0;
 }
 
-static int sqlite_tables(const struct reading *r, struct err *err)
+static int sqlite_rows(const struct reading *r, const char *name, struct err *err)
+{
+	CLEANUP_STR struct str sql = { 0 };
+	struct counted c = { 0 };
+	str_add(&sql, "SELECT count(*), '' FROM ");
+	add_quoted(&sql, name);
+	int e = ask(r, str_text(&sql), counted_row, &c, err);
+	if (e >= 0)
+		items_add(r->items, ITEM_TABLE, name, text(c.rows), "", "");
+	free(c.rows);
+	free(c.sum);
+	return e;
+}
+
+static int sqlite_tables(const struct reading *r, enum depth depth, struct err *err)
 {
 	CLEANUP_STRV struct strv names = { 0 };
 	int e = r->ledger->ops->script(r->ledger, "BEGIN", err);
 	if (e >= 0)
 		e = ask(r, "SELECT type || ' ' || name, sql FROM sqlite_master", schema_row,
 			r->items, err);
+	if (r->level == WATCH_SCHEMA || depth < DEPTH_CONTENT)
+		return e;
 	if (e >= 0)
 		e = ask(r,
 			"SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB "
 			"'sqlite_*' AND sql NOT LIKE 'CREATE VIRTUAL%'",
 			name_row, &names, err);
 	for (size_t i = 0; e >= 0 && i < names.n; i++)
-		e = sqlite_table(r, names.v[i], err);
+		e = r->level == WATCH_ROWS ? sqlite_rows(r, names.v[i], err)
+					   : sqlite_table(r, names.v[i], err);
 	return e;
 }
 
@@ -255,7 +282,7 @@ static int look_sqlite(const struct protect_look *q, struct reading *r, struct e
 	if (e < 0)
 		return e;
 	r->ledger = l;
-	e = sqlite_tables(r, err);
+	e = sqlite_tables(r, q->depth, err);
 	if (ledger_sqlite_is_stale(l))
 		return err_set(err, ERR_HOST, ESTALE, "it was changed while it was read");
 	return e;
@@ -263,17 +290,22 @@ static int look_sqlite(const struct protect_look *q, struct reading *r, struct e
 
 int database_look(const struct protect_look *q, struct items *ret, struct err *err)
 {
-	struct reading r = { .items = ret };
+	struct reading r = { .items = ret,
+			     .level = q->config ? config_watch_level(q->config, q->what)
+						: WATCH_CONTENT };
 	int e = str_starts(q->what, "sqlite:") ? look_sqlite(q, &r, err)
 					       : look_postgres(q, &r, err);
 	items_sort(ret);
 	return e;
 }
 
-static void compare_item(const struct item *then, const struct item *now, struct drifts *ret)
+static void compare_item(const struct item *then, const struct item *now, enum watch_level level,
+			 struct drifts *ret)
 {
 	CLEANUP_STR struct str detail = { 0 };
-	if (str_eq(then->version, now->version) && str_eq(then->digest, now->digest))
+	bool is_counted_only = level == WATCH_ROWS && str_eq(now->kind, ITEM_TABLE);
+	if (str_eq(then->version, now->version) &&
+	    (is_counted_only || str_eq(then->digest, now->digest)))
 		return;
 	if (str_eq(now->kind, ITEM_SCHEMA))
 		str_add(&detail, "how it is made");
@@ -286,9 +318,11 @@ static void compare_item(const struct item *then, const struct item *now, struct
 	drifts_add(ret, DRIFT_CHANGED, now->name, str_text(&detail), NULL);
 }
 
-static bool is_compared(const struct item *i, enum depth depth)
+static bool is_compared(const struct item *i, const struct database_compared *how)
 {
-	return !str_eq(i->kind, depth >= DEPTH_CONTENT ? ITEM_COUNTER : ITEM_TABLE);
+	if (how->level == WATCH_SCHEMA)
+		return str_eq(i->kind, ITEM_SCHEMA);
+	return !str_eq(i->kind, how->depth >= DEPTH_CONTENT ? ITEM_COUNTER : ITEM_TABLE);
 }
 
 /* A table that came or went is named once, by how it is made. */
@@ -298,15 +332,15 @@ static void add_one(const struct item *i, enum drift_kind kind, struct drifts *r
 		drifts_add(ret, kind, i->name, "in the schema", NULL);
 }
 
-void database_compare(const struct items *then, const struct items *now, enum depth depth,
-		      struct drifts *ret)
+void database_compare(const struct items *then, const struct items *now,
+		      const struct database_compared *how, struct drifts *ret)
 {
 	for (size_t i = 0, k = 0; i < then->n || k < now->n;) {
 		int c = i == then->n ? 1 : k == now->n ? -1 : item_order(&then->v[i], &now->v[k]);
 		const struct item *one = c > 0 ? &now->v[k] : &then->v[i];
-		if (is_compared(one, depth) && c == 0)
-			compare_item(one, &now->v[k], ret);
-		else if (is_compared(one, depth))
+		if (is_compared(one, how) && c == 0)
+			compare_item(one, &now->v[k], how->level, ret);
+		else if (is_compared(one, how))
 			add_one(one, c < 0 ? DRIFT_MISSING : DRIFT_ADDED, ret);
 		i += c <= 0;
 		k += c >= 0;

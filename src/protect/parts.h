@@ -16,6 +16,8 @@ enum protect_thing { THING_MISSING, THING_FILE, THING_TREE, THING_SQLITE, THING_
 struct protect_state {
 	char *what; /* owned */
 	enum protect_thing thing;
+	enum watch_level level; /* of a database */
+	bool is_unread;         /* a database of which nothing was read */
 	struct snapshot snapshot;
 };
 
@@ -33,5 +35,9 @@ void rights_restore(struct rights *r);
 /* database.c: items of the database; at stat depth of a server only what its catalogue tells. */
 int database_look(const struct protect_look *q, struct items *ret, struct err *err);
 /* Of what both depths have. */
-void database_compare(const struct items *then, const struct items *now, enum depth depth,
-		      struct drifts *ret);
+struct database_compared {
+	enum depth depth;
+	enum watch_level level;
+};
+void database_compare(const struct items *then, const struct items *now,
+		      const struct database_compared *how, struct drifts *ret);

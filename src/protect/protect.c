@@ -37,10 +37,16 @@ bool protect_same(const struct protect_baseline *b, const struct protect_state *
 	return b->exists && str_eq(b->stat, s->snapshot.fingerprint.hex[DEPTH_STAT]);
 }
 
-static struct protect_state *state_new(const char *what)
+bool protect_needs_reading(const struct protect_state *s)
+{
+	return s->thing == THING_SQLITE && s->level != WATCH_CONTENT;
+}
+
+static struct protect_state *state_new(const struct protect_look *q)
 {
 	struct protect_state *s = xcalloc(1, sizeof *s);
-	s->what = xstrdup(what);
+	s->what = xstrdup(q->what);
+	s->level = q->config ? config_watch_level(q->config, q->what) : WATCH_CONTENT;
 	s->snapshot = (struct snapshot)SNAPSHOT_INIT;
 	return s;
 }
@@ -118,14 +124,18 @@ static void digest_stat(const struct snapshot *s, char ret_hex[HASH_HEX])
 	items_release(&counted);
 }
 
-static void sum_up(struct snapshot *s, enum depth depth)
+static void sum_up(struct protect_state *state, enum depth depth)
 {
+	struct snapshot *s = &state->snapshot;
 	struct fingerprint *f = &s->fingerprint;
 	for (size_t i = 0; i < s->tree.n; i++) {
 		f->files += s->tree.v[i].kind != 'd';
 		f->bytes += s->tree.v[i].kind == 'f' ? s->tree.v[i].size : 0;
 	}
-	digest_stat(s, f->hex[DEPTH_STAT]);
+	if (protect_needs_reading(state)) /* that it is there is all that counts of the file */
+		hash_bytes("", 0, f->hex[DEPTH_STAT]);
+	else
+		digest_stat(s, f->hex[DEPTH_STAT]);
 	if (depth >= DEPTH_CONTENT)
 		tree_digest_content(&s->tree, f->hex[DEPTH_CONTENT]);
 }
@@ -137,12 +147,15 @@ static int look_once(const struct protect_look *q, struct protect_state *s, stru
 	int r = is_server ? 0 : is_sqlite ? look_at_sqlite(s, err) : look_at_path(q, s, err);
 	if (is_server)
 		s->thing = THING_POSTGRES;
-	if (r >= 0 && (is_server || (s->thing == THING_SQLITE && q->depth >= DEPTH_CONTENT)))
+	bool is_read = is_server || (s->thing == THING_SQLITE && !q->is_around &&
+				     (q->depth >= DEPTH_CONTENT || s->level != WATCH_CONTENT));
+	s->is_unread = !is_read;
+	if (r >= 0 && is_read)
 		r = database_look(q, &s->snapshot.items, err);
-	else if (r >= 0 && q->depth >= DEPTH_CONTENT)
+	else if (r >= 0 && q->depth >= DEPTH_CONTENT && !is_sqlite)
 		r = tree_hash(&s->snapshot.tree, TREE_ALL, q->progress, err);
 	if (r >= 0)
-		sum_up(&s->snapshot, q->depth);
+		sum_up(s, q->depth);
 	return r;
 }
 
@@ -152,7 +165,7 @@ int protect_look(const struct protect_look *q, struct protect_state **ret, struc
 	struct err why = { 0 };
 	int r = 0;
 	for (int try = 0; try < TRIES; try++) {
-		CLEANUP_PROTECT_STATE struct protect_state *s = state_new(q->what);
+		CLEANUP_PROTECT_STATE struct protect_state *s = state_new(q);
 		r = look_once(q, s, &why);
 		if (r >= 0) {
 			*ret = take_ptr(s);
@@ -195,8 +208,9 @@ void protect_compare(const struct protect_state *then, struct protect_state *now
 		return;
 	}
 	/* By stat nothing was read of what is in an SQLite file; its bytes tell nothing that its rows don't. */
-	if (depth >= DEPTH_CONTENT || now->thing != THING_SQLITE)
-		database_compare(&then->snapshot.items, &now->snapshot.items, depth, ret);
-	if (depth < DEPTH_CONTENT || now->thing != THING_SQLITE)
+	const struct database_compared how = { depth, now->level };
+	if (now->thing == THING_POSTGRES || (now->thing == THING_SQLITE && !now->is_unread))
+		database_compare(&then->snapshot.items, &now->snapshot.items, &how, ret);
+	if (now->thing != THING_SQLITE || (depth < DEPTH_CONTENT && !protect_needs_reading(now)))
 		compare_trees(&then->snapshot.tree, &now->snapshot.tree, depth, ret);
 }

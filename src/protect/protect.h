@@ -26,8 +26,9 @@ static inline void protect_state_freep(struct protect_state **s)
 struct protect_look {
 	const struct config *config; /* its home, if it lies in a tree, is passed over */
 	const char *what;
-	enum depth depth;                            /* DEPTH_STAT or DEPTH_CONTENT */
-	size_t max;                                  /* files */
+	enum depth depth; /* DEPTH_STAT or DEPTH_CONTENT */
+	size_t max;       /* files */
+	bool is_around; /* a run: perhaps in a thread, so that no SQLite file is read, which takes the rights of its owner */
 	const struct fingerprint_progress *progress; /* or NULL */
 };
 /* What is not there is a state too. -E2BIG above `max`; -EAGAIN if it was being changed at each of a few tries, or the database cannot be
@@ -60,7 +61,9 @@ int protect_baseline_state(const struct protect_baseline *b, const char *what,
 int protect_baseline_write(const struct config *c, const struct protect_state *s, const char *by,
 			   struct err *err);
 
-/* Same stat digest as was accepted: nothing more has to be read. */
+/* Same stat digest as was accepted: nothing more has to be read, unless protect_needs_reading. */
+/* An SQLite file of which only the schema or the rows are watched: its stat tells nothing of them. */
+bool protect_needs_reading(const struct protect_state *s);
 bool protect_same(const struct protect_baseline *b, const struct protect_state *s);
 uint64_t protect_files(const struct protect_state *s);
 /* "file", "tree", "sqlite", "postgresql", "missing". */

@@ -26,6 +26,7 @@ void config_release(struct config *c)
 	free(c->project_docs);
 	strv_release(&c->runtime_dirs);
 	strv_release(&c->protect);
+	pairs_release(&c->watch_levels);
 	strv_release(&c->watch);
 	for (size_t i = 0; i < c->n_profiles; i++)
 		free(c->profiles[i].name);
@@ -237,6 +238,23 @@ static void protect_add(struct config_layer *layer, const char *path, const char
 	strv_add(&c->protect, path);
 }
 
+enum watch_level config_watch_level(const struct config *c, const char *what)
+{
+	const char *level = pairs_get(&c->watch_levels, what);
+	return str_eq(level, "schema") ? WATCH_SCHEMA
+	       : str_eq(level, "rows") ? WATCH_ROWS
+				       : WATCH_CONTENT;
+}
+
+/* No file has it watched less closely than another one wants it. */
+static void watch_level_set(struct config *c, const char *what, const char *level, bool is_new)
+{
+	const char *before = is_new ? NULL : pairs_get(&c->watch_levels, what);
+	bool is_content = str_eq(level, "content") || (!is_new && !before);
+	bool is_rows = str_eq(level, "rows") || str_eq(before, "rows");
+	pairs_set(&c->watch_levels, what, is_content ? "content" : is_rows ? "rows" : "schema");
+}
+
 /* A project keeps its own paths from being shown; what is looked at around each run is the host's and the user's to say. */
 static void watch_add(struct config_layer *layer, const char *what, const char *origin)
 {
@@ -259,8 +277,11 @@ static int protect_settle(struct config_layer *layer, struct err *err)
 	for (size_t i = 0; i < layer->protect.n; i++) {
 		const char *said = layer->protect.v[i], *origin = layer->protect_at.v[i];
 		bool is_url = dburl_is(said), is_file = str_starts(said, "sqlite:");
-		if (is_url)
+		if (is_url) {
+			bool is_new = !strv_has(&c->watch, said);
 			watch_add(layer, said, origin);
+			watch_level_set(layer->config, said, layer->protect_levels.v[i], is_new);
+		}
 		if (is_url && !is_file)
 			continue;
 		CLEANUP_FREE char *path =

@@ -106,6 +106,13 @@ int config_caller_parse(const char *text, struct config_caller *ret); /* UID:GID
 #define CPU_WEIGHT_OTHERS  100u
 #define CPU_WEIGHT_DEFAULT 10u /* runs yield to the host's own work, and get all that is idle */
 
+/* How closely a protected database is watched; each level includes those before it. */
+enum watch_level {
+	WATCH_SCHEMA, /* how its tables, views and functions are made */
+	WATCH_ROWS,   /* and how many rows each table has */
+	WATCH_CONTENT /* and what is in them */
+};
+
 struct config {
 	struct config_caller caller;
 	char *home; /* owned; $CUPEL_HOME, absolute */
@@ -121,6 +128,8 @@ struct config {
 	struct strv protect; /* absolute paths that analyses must never see or change */
 	struct strv
 		watch; /* of these, and databases: what is watched for changes. "/PATH", "sqlite:/PATH", "postgresql://..." */
+	struct pairs
+		watch_levels; /* of databases in `watch`: "schema" or "rows"; none is "content" */
 	struct profile *profiles; /* owned; those said in files */
 	size_t n_profiles;
 	struct limits defaults;
@@ -162,6 +171,8 @@ struct config {
 	size_t n_values;
 };
 
+/* Of something in `watch`. */
+enum watch_level config_watch_level(const struct config *c, const char *what);
 void config_release(struct config *c);
 #define CLEANUP_CONFIG CLEANUP(config_release)
 

@@ -21,6 +21,7 @@ void config_layer_release(struct config_layer *layer)
 	free(layer->project_docs);
 	strv_release(&layer->protect);
 	strv_release(&layer->protect_at);
+	strv_release(&layer->protect_levels);
 	*layer = (struct config_layer){ 0 };
 }
 

@@ -125,23 +125,77 @@ READER(read_project)
 	return map_read(d, n, ROWS(rows), target, err);
 }
 
+static const char *const watch_words[] = { "schema", "rows", "content" };
+
+struct protected
+{
+	char *what, *level; /* owned */
+};
+
+static void protected_release(struct protected *p)
+{
+	free(p->what);
+	free(p->level);
+}
+
+READER(read_protected_database)
+{
+	struct protected *p = target;
+	int r = node_string(d, n, &p->what, err);
+	if (r >= 0 && !dburl_is(p->what))
+		r = node_error(
+			d, n, err,
+			"expected a database: sqlite:/PATH or postgresql://...; name a path without 'database:'");
+	return r;
+}
+
+READER(read_protected_watch)
+{
+	struct protected *p = target;
+	int r = node_word(d, n, watch_words, sizeof watch_words / sizeof *watch_words, err);
+	if (r < 0)
+		return r;
+	free(p->level);
+	p->level = xstrdup(watch_words[r]);
+	return 0;
+}
+
+static int read_one_protected(const struct document *d, const struct node *n,
+			      struct config_layer *layer, struct err *err)
+{
+	static const struct key_row rows[] = { { "database", read_protected_database },
+					       { "watch", read_protected_watch } };
+	CLEANUP(protected_release) struct protected p = { .level = xstrdup("content") };
+	int r = n->kind == NODE_MAP ? map_read(d, n, ROWS(rows), &p, err)
+				    : node_string(d, n, &p.what, err);
+	if (r < 0)
+		return r;
+	if (!p.what)
+		return node_error(d, n, err, "'database' is missing: the database to watch");
+	if (layer->source == CONFIG_PROJECT && dburl_is(p.what))
+		return node_error(
+			d, n, err,
+			"a database is the host's to protect, not a project's; move it to "
+			"/etc/cupel/cupel.yaml or to your own ~/.config/cupel/cupel.yaml");
+	if (str_starts(p.what, "sqlite:") && p.what[strlen("sqlite:")] != '/')
+		return node_error(d, n, err, "write an absolute path: sqlite:/PATH");
+	strv_take(&layer->protect_at, node_origin(d, n));
+	strv_take(&layer->protect, take_ptr(p.what));
+	strv_take(&layer->protect_levels, take_ptr(p.level));
+	return 0;
+}
+
 READER(read_protect)
 {
-	struct config_layer *layer = target;
-	int r = node_strings(d, n, PROTECT_MAX, &layer->protect, err);
+	int r = 0;
 
-	for (size_t i = 0; r >= 0 && i < n->n; i++) {
-		const struct node *value = n->values[i];
-		strv_take(&layer->protect_at, node_origin(d, value));
-		if (layer->source == CONFIG_PROJECT && dburl_is(value->text))
-			r = node_error(
-				d, value, err,
-				"a database is the host's to protect, not a project's; move it to "
-				"/etc/cupel/cupel.yaml or to your own ~/.config/cupel/cupel.yaml");
-		else if (str_starts(value->text, "sqlite:") &&
-			 value->text[strlen("sqlite:")] != '/')
-			r = node_error(d, value, err, "write an absolute path: sqlite:/PATH");
-	}
+	if (n->kind != NODE_LIST)
+		return node_error(d, n, err, "expected a list ([a, b])");
+	if (n->n > PROTECT_MAX)
+		return node_error(d, n, err, "a list of %zu; at most %d are allowed", n->n,
+				  PROTECT_MAX);
+	for (size_t i = 0; r >= 0 && i < n->n; i++)
+		r = read_one_protected(d, n->values[i], target, err);
 	return r;
 }
 

@@ -18,6 +18,7 @@ struct config_layer {
 	char *project_docs;     /* owned or NULL */
 	struct strv protect;    /* as said: relative to a project root that is known at the end */
 	struct strv protect_at; /* their origins */
+	struct strv protect_levels; /* how closely each is watched: "schema", "rows" or "content" */
 };
 
 void config_layer_release(struct config_layer *layer);

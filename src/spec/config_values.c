@@ -109,7 +109,11 @@ static void list_protect(struct listing *to)
 		if (watch->v[i][0] == '/')
 			continue;
 		CLEANUP_FREE char *key = xasprintf("protect.%zu", n++);
-		CLEANUP_FREE char *shown = dburl_shown(watch->v[i]);
+		CLEANUP_FREE char *url = dburl_shown(watch->v[i]);
+		const char *level = pairs_get(&to->config->watch_levels, watch->v[i]);
+		bool is_content = !level || str_eq(level, "content");
+		CLEANUP_FREE char *shown = xasprintf(
+			"%s%s%s", url, is_content ? "" : ", watch: ", is_content ? "" : level);
 		add(to->config, key, shown, pairs_get(to->origins, watch->v[i]));
 	}
 }

@@ -345,6 +345,46 @@ def test_an_sqlite_file(guarded):
     assert ("missing", f"sqlite:{path}") in guarded.changes()
 
 
+WATCHED = {  # what each level notices by `check --deep`
+    "INSERT INTO users VALUES ('eve', 3)": {"rows", "content"},
+    "UPDATE users SET age = 7": {"content"},
+    "CREATE TABLE more (x int)": {"schema", "rows", "content"},
+}
+
+
+@pytest.mark.parametrize("level", ["schema", "rows", "content"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_how_closely_a_database_is_watched(rooted, request, kind, level):
+    made = "CREATE TABLE users (name text, age int); INSERT INTO users VALUES ('ann', 1), ('bob', 2);"
+    if kind == "sqlite":
+        path = rooted.place / "app.db"
+        change, url = (lambda sql: sqlite_change(path, sql)), f"sqlite:{path}"
+    else:
+        server = request.getfixturevalue("server")
+        db = ledgers.PostgresLedger(server)
+        change, url = (lambda sql: server.psql(db.name, sql)), db.url
+    change(made)
+    rooted.caller.configure("protect: " + json.dumps([{"database": url, "watch": level}]) + "\n")
+    for sql, levels in WATCHED.items():
+        rooted.accept()
+        assert rooted.call("check", "--deep")[0]["status"] == "ok"
+        change(sql)
+        status, word = (1, "changed") if level in levels else (0, "ok")
+        assert rooted.call("check", "--deep", status=status)[0]["status"] == word, sql
+    if level == "schema":
+        rooted.accept()
+        events, _ = rooted.while_running(lambda: change("DELETE FROM users"))
+        assert events[0] == [] and rooted.call("check")[0]["status"] == "ok"
+
+
+def test_a_level_that_is_none_is_named(rooted):
+    for entry, words in (({"database": "sqlite:/x", "watch": "closely"}, "known: schema, rows, content"), ({"watch": "rows"}, "'database' is missing"),
+                         ({"database": "/etc", "watch": "rows"}, "expected a database"), ({"database": "sqlite:/x", "odd": 1}, "odd")):
+        rooted.caller.configure("protect: " + json.dumps([entry]) + "\n")
+        status, _, err = rooted.caller.call(rooted.caller.binary, "protect", "status")
+        assert status == 2 and words in err and "cupel.yaml:2:" in err, err
+
+
 def test_an_sqlite_file_that_is_being_written(rooted):
     """In rollback mode a writer changes the file itself: SQLite's locks tell when it may be read."""
     path = rooted.place / "app.db"

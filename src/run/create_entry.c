@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "run/create_parts.h"
 #include "runtime/catalog.h"
+#include "runtime/rootfs.h"
 
 #define SYSTEM_FILE "/etc/cupel/cupel.yaml"
 
@@ -79,6 +80,19 @@ static char *summary(const struct create_request *q)
 	return str_visible(s.text);
 }
 
+/* An image may have nothing but one program: then only people know what to run. */
+static bool image_has_shell(const struct creation *c)
+{
+	const char *root = json_string_value(json_object_get(c->notes, "unpacked"));
+	CLEANUP_FD int fd = root ? open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	struct rootfs *tree = NULL;
+	struct err unused = { 0 };
+	bool has = fd >= 0 && rootfs_read(take_fd(&fd), root, false, &tree, &unused) >= 0 &&
+		   rootfs_has_program(tree, "/bin/sh");
+	rootfs_free(tree);
+	return has;
+}
+
 /* The least that shows it is alive; people add what theirs is for. */
 static void add_checks(const struct creation *c, struct str *s)
 {
@@ -88,7 +102,7 @@ static void add_checks(const struct creation *c, struct str *s)
 		str_addf(s,
 			 "%s[python3, -c, \"import sys; assert sys.prefix != sys.base_prefix\"]\n",
 			 head);
-	else if (c->q->kind == RUNTIME_ROOTFS)
+	else if (c->q->kind == RUNTIME_ROOTFS || image_has_shell(c))
 		str_addf(s, "%s[/bin/sh, -c, \"true\"]\n", head);
 	else if (c->q->kind == RUNTIME_CONDA && access(python, X_OK) == 0)
 		str_addf(s, "%s[python3, -c, \"import sys\"]\n", head);

@@ -649,3 +649,19 @@ def test_mistakes_are_told_before_anything_is_made(maker, words, told):
     status, _, err = maker.do(*words)
     assert status == 2 and told in err, err
     assert not (maker.home / "runtimes/x").exists()
+
+
+def test_an_image_has_a_health_check(maker, tmp_path):
+    """One that has a shell: it is started. One without has no check that cupel could know of."""
+    source, shell = tmp_path / "sh.c", tmp_path / "sh"
+    source.write_text("int main(void) { return 0; }\n", encoding="utf-8")
+    subprocess.run(["cc", "-static", "-o", shell, source], check=True, timeout=60)
+    layers = [[oci.entry("usr/bin/sh", shell.read_bytes(), mode=0o755), oci.entry("bin", kind=tarfile.SYMTYPE, linkname="usr/bin")]]
+    layout = oci.Layout(maker.tmp / "with-shell", layers)
+    maker.make("shelled", "--kind", "image", "--layout", layout.path)
+    status, out, err = maker.do("check", "shelled")
+    assert status == 0 and out.startswith("shelled: healthy") and "starts" in out, (out, err)
+    layout = oci.Layout(maker.tmp / "without", [[oci.entry("usr/bin/tool", shell.read_bytes(), mode=0o755)]])
+    maker.make("bare", "--kind", "image", "--layout", layout.path)
+    status, out, _ = maker.do("check", "bare")
+    assert status == 1 and out.startswith("bare: unknown"), out

@@ -71,6 +71,33 @@ void hash_bytes(const void *bytes, size_t length, char ret_hex[HASH_HEX])
 	hash_end(&h, ret_hex);
 }
 
+static void hash_begin_padded(struct hash *h, const unsigned char key[HASH_KEY_SIZE],
+			      unsigned char pad)
+{
+	unsigned char block[SHA256_CBLOCK];
+
+	for (size_t i = 0; i < sizeof(block); i++)
+		block[i] = (unsigned char)((i < HASH_KEY_SIZE ? key[i] : 0) ^ pad);
+	hash_restart(h);
+	hash_add(h, block, sizeof(block));
+	explicit_bzero(block, sizeof(block));
+}
+
+void hash_keyed(const unsigned char key[HASH_KEY_SIZE], const void *bytes, size_t length,
+		char ret_hex[HASH_HEX])
+{
+	unsigned char inner[HASH_SIZE];
+	struct hash h;
+
+	hash_begin_padded(&h, key, 0x36);
+	hash_add(&h, bytes, length);
+	(void)SHA256_Final(inner, &h.context);
+	hash_begin_padded(&h, key, 0x5c);
+	hash_add(&h, inner, sizeof(inner));
+	hash_end(&h, ret_hex);
+	explicit_bzero(&h, sizeof(h));
+}
+
 int hash_file(int fd, char ret_hex[HASH_HEX])
 {
 	char small[SMALL_SIZE] = { 0 };

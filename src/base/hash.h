@@ -29,6 +29,10 @@ void hash_md5_end(struct hash_md5 *h, char ret_hex[HASH_MD5_HEX]);
 /* Eight digits that tell texts apart by their looks, for names; no proof of anything. */
 void hash_tag(const char *text, char ret_tag[HASH_TAG]);
 void hash_bytes(const void *bytes, size_t length, char ret_hex[HASH_HEX]);
+/* HMAC-SHA-256 (RFC 2104): only someone with the key can tell which bytes a digest belongs to. */
+#define HASH_KEY_SIZE 32
+void hash_keyed(const unsigned char key[HASH_KEY_SIZE], const void *bytes, size_t length,
+		char ret_hex[HASH_HEX]);
 /* Whole file from its start by descriptor; negative errno. */
 int hash_file(int fd, char ret_hex[HASH_HEX]);
 

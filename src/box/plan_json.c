@@ -1,7 +1,10 @@
 /* The plan as JSON, for plan.json and `cupel plan --json`. */
 #include "box/plan.h"
 
+#include <string.h>
+
 #include "base/writer.h"
+#include "spec/secret.h"
 #include "spec/spec_json.h"
 
 const char *step_kind_name(enum step_kind kind)
@@ -82,6 +85,23 @@ static void write_process(struct writer *w, const struct plan *p)
 	writer_u64(w, "cpu_weight", p->cpu_weight);
 }
 
+/* Values that are secret are in no record: their names only. */
+static void write_env(struct writer *w, const struct plan *p)
+{
+	CLEANUP_STRV struct strv shown = { 0 };
+	CLEANUP_STRV struct strv secret = { 0 };
+	for (size_t i = 0; i < p->env.n; i++) {
+		const char *entry = p->env.v[i];
+		if (env_entry_is_secret(entry))
+			strv_addf(&secret, "%.*s", (int)strcspn(entry, "="), entry);
+		else
+			strv_add(&shown, entry);
+	}
+	writer_texts(w, "env", &shown);
+	if (secret.n)
+		writer_texts(w, "secret_env", &secret);
+}
+
 char *plan_text(const struct plan *p)
 {
 	CLEANUP_WRITER struct writer w = { 0 };
@@ -90,7 +110,7 @@ char *plan_text(const struct plan *p)
 	writer_text(&w, "work_dir", p->work_dir);
 	writer_text(&w, "cwd", p->cwd);
 	writer_texts(&w, "argv", &p->argv);
-	writer_texts(&w, "env", &p->env);
+	write_env(&w, p);
 	writer_text(&w, "hostname", p->hostname);
 	writer_open(&w, "user", '{');
 	writer_u64(&w, "uid", BOX_UID);

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
+#include "spec/analysis.h"
 
 #define ROWS_MAX 64
 
@@ -136,4 +138,20 @@ void options_print(const struct options *o)
 		printf("  %-30s %s\n", left, row->help);
 	}
 	printf("  %-30s %s\n", "-h, --help", "show this help");
+}
+
+int options_env(const char *text, struct pairs *env, struct err *err)
+{
+	const char *equals = strchr(text, '=');
+	CLEANUP_FREE char *name = xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
+	if (!name[0])
+		return err_caller(err, "--env takes NAME=VALUE or NAME, not '%.60s'", text);
+	const char *value = equals ? equals + 1 : getenv(name);
+	if (!value)
+		return err_caller(
+			err,
+			"--env %.60s: your environment has no such variable; export it or write --env %.60s=VALUE",
+			name, name);
+	pairs_set(env, name, value);
+	return 0;
 }

@@ -35,5 +35,8 @@ int options_parse(const struct options *o, int argc, char **argv, void *target,
 /* The same where no word is meant for anybody else: options may stand among the operands, which are moved to the end of argv. */
 int options_parse_mixed(const struct options *o, int argc, char **argv, void *target,
 			struct operands *ret, struct err *err);
+struct pairs;
+/* --env NAME=VALUE, or NAME for the value that the caller's own environment has. */
+int options_env(const char *text, struct pairs *env, struct err *err);
 /* The rows as help text. */
 void options_print(const struct options *o);

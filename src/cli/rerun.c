@@ -23,20 +23,23 @@ struct rerun_args {
 	bool json;
 	bool quiet;
 	bool raw;
+	bool may_differ;
+	struct pairs env;
 	struct tolerance tolerance;
 };
 
 static void args_release(struct rerun_args *a)
 {
 	cleanup_free(&a->id);
+	pairs_release(&a->env);
 }
 
-enum { FLAG_VERIFY, FLAG_JSON, FLAG_QUIET, FLAG_RAW };
+enum { FLAG_VERIFY, FLAG_JSON, FLAG_QUIET, FLAG_RAW, FLAG_CHANGED_SECRETS };
 
 static int set_flag(void *target, const struct option_row *row, const char *value, struct err *err)
 {
 	struct rerun_args *a = target;
-	bool *const flags[] = { &a->verify, &a->json, &a->quiet, &a->raw };
+	bool *const flags[] = { &a->verify, &a->json, &a->quiet, &a->raw, &a->may_differ };
 	*flags[row->number] = true;
 	return 0;
 }
@@ -47,6 +50,11 @@ static int set_id(void *target, const struct option_row *row, const char *value,
 	free(a->id);
 	a->id = xstrdup(value);
 	return id_check(value, err);
+}
+
+static int set_env(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	return options_env(value, &((struct rerun_args *)target)->env, err);
 }
 
 static int set_tolerance(void *target, const struct option_row *row, const char *value,
@@ -61,6 +69,11 @@ static const struct option_row rows[] = {
 	  FLAG_VERIFY },
 	{ 0, "tolerance", "REL[,ABS]", "how far numbers in CSV, TSV and JSON may be apart: 1e-6",
 	  set_tolerance, 0 },
+	{ 'e', "env", "NAME[=VALUE]",
+	  "give a secret variable again, which is not recorded; without a value: yours", set_env,
+	  0 },
+	{ 0, "allow-changed-secrets", NULL, "accept values that differ from those of the first run",
+	  set_flag, FLAG_CHANGED_SECRETS },
 	{ 0, "json", NULL, "print the result as JSON", set_flag, FLAG_JSON },
 	{ 'q', "quiet", NULL, "no status line and no summary", set_flag, FLAG_QUIET },
 	{ 0, "raw", NULL, "do not escape control characters on a terminal", set_flag, FLAG_RAW },
@@ -127,7 +140,9 @@ static int prepare(struct rerunning *r, struct err *err)
 	}
 	if (r->args->verify) /* to compare is no reason to write the platform's database */
 		cleanup_free(&a->post_process);
-	e = run_resolve(&r->config, a, &r->resolved, err);
+	e = rerun_give(&r->rerun, &r->config, &r->args->env, r->args->may_differ, err);
+	if (e >= 0)
+		e = run_resolve(&r->config, a, &r->resolved, err);
 	if (e >= 0)
 		e = rerun_check(&r->rerun, &r->resolved, err);
 	/* What is run again, and compared with, is what was recorded then. */

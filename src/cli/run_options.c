@@ -114,14 +114,19 @@ static int set_out(void *target, const struct option_row *row, const char *value
 	return 0;
 }
 
-static int set_pair(void *target, const struct option_row *row, const char *value, struct err *err)
+static int set_env(void *target, const struct option_row *row, const char *value, struct err *err)
+{
+	return options_env(value, &((struct run_args *)target)->said.env, err);
+}
+
+static int set_label(void *target, const struct option_row *row, const char *value, struct err *err)
 {
 	struct analysis *a = &((struct run_args *)target)->said;
 	const char *equals = strchr(value, '=');
 	if (!equals || equals == value)
 		return err_caller(err, "--%s takes NAME=VALUE, not '%.60s'", row->name, value);
 	CLEANUP_FREE char *key = xstrndup(value, (size_t)(equals - value));
-	pairs_set(row->number ? &a->labels : &a->env, key, equals + 1);
+	pairs_set(&a->labels, key, equals + 1);
 	return 0;
 }
 
@@ -280,7 +285,7 @@ static const struct option_row rows[] = {
 	{ 0, "id", "ID", "name the run (default: one is made)", set_text, TEXT_ID },
 	{ 0, "name", "TEXT", "a title for people", set_text, TEXT_NAME },
 	{ 0, "quest", "QUEST", "the goal this serves", set_text, TEXT_QUEST },
-	{ 0, "label", "K=V", "a label for the record; may be repeated", set_pair, 1 },
+	{ 0, "label", "K=V", "a label for the record; may be repeated", set_label, 0 },
 	{ 0, "profile", "P", "limits to start from: default, notebook, tool, post_process",
 	  set_text, TEXT_PROFILE },
 	{ 'x', "executor", "NAME", "carry it out there: see cupel executor list", set_text,
@@ -321,7 +326,7 @@ static const struct option_row rows[] = {
 	{ 'p', "param", "NAME=VALUE",
 	  "set a parameter, JSON or a text, for $CUPEL_PARAMETERS or a notebook; may be repeated",
 	  set_param, 0 },
-	{ 'e', "env", "K=V", "set a variable; may be repeated", set_pair, 0 },
+	{ 'e', "env", "K[=V]", "set a variable, or pass yours on; may be repeated", set_env, 0 },
 	{ 0, "network", "MODE", "none (default: loopback only) or host, if the policy allows it",
 	  set_network, 0 },
 	{ 0, "keep", "WHEN", "keep the working directory: never, failed, always", set_keep, 0 },

@@ -15,6 +15,7 @@
 #include "executor/kinds.h"
 #include "spec/caller.h"
 #include "spec/request.h"
+#include "spec/spec_json.h"
 
 #define ANSWER_MAX ((size_t)4 << 20)
 #define LOGS_MAX   (256 * 1024) /* asked for at once */
@@ -231,6 +232,15 @@ static void add_submitter(const struct config *config, json_t *o)
 	json_object_set_new(o, "submitter", json_string(text));
 }
 
+/* As it is recorded, but with every variable: the program has to set the secret ones, too. */
+static json_t *plan_with_env(const struct plan *plan)
+{
+	json_t *o = plan_json(plan);
+	json_object_set_new(o, "env", strv_json(&plan->env));
+	(void)json_object_del(o, "secret_env");
+	return o;
+}
+
 static int program_submit(struct executor *x, const struct job *job, json_t **ret, struct err *err)
 {
 	CLEANUP_JSON json_t *answer = NULL;
@@ -241,7 +251,7 @@ static int program_submit(struct executor *x, const struct job *job, json_t **re
 	json_t *o = json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:o,s:o,s:O,s:{s:s,s:s?}}", "id", job->id,
 			      "name", job->name, "work_dir", job->work_dir, "stage", job->stage,
 			      "uid", (json_int_t)job->uid, "gid", (json_int_t)job->gid, "plan",
-			      plan_json(job->plan), "limits", limits_of(&job->plan->limits),
+			      plan_with_env(job->plan), "limits", limits_of(&job->plan->limits),
 			      "analysis", asked, "runtime", "name", job->runtime->name, "root",
 			      job->runtime->root);
 	add_submitter(job->config, o);

@@ -338,6 +338,7 @@ int flow_run(const struct flow_request *q, struct flow_end *ret, struct err *err
 		conclude(&e, began_ns, ret);
 		FAULT_PHASE("flow-concluded");
 		r = flow_record_end(&e.record, ret->result, err);
+		flow_record_drop_copy(q->config, q->flow);
 	}
 	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	return r;

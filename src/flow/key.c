@@ -11,6 +11,7 @@
 #include "runtime/driver.h"
 #include "spec/caller.h"
 #include "spec/parameters.h"
+#include "spec/secret.h"
 
 #define SCHEMA "cupel-key 1" /* changes when the same words come to mean another result */
 
@@ -72,6 +73,7 @@ void key_maker_free(struct key_maker *m)
 	contents_end(&m->reader);
 	str_release(&m->fields);
 	free(m->arch);
+	explicit_bzero(&m->secret, sizeof m->secret);
 	for (size_t i = 0; i < m->n_runtimes; i++) {
 		free(m->runtimes[i].name);
 		free(m->runtimes[i].extension);
@@ -120,27 +122,44 @@ static void list_part(struct key_maker *m, struct pairs *parts, const char *name
 	key_end_part(m, parts, xstrdup(name));
 }
 
-static void env_part(struct key_maker *m, struct pairs *parts, const char *name, const char *value)
+/* Parts are recorded, so of a secret value there is the keyed digest: nobody can try values against the part. */
+static int env_part(struct key_maker *m, struct pairs *parts, const char *name, const char *value,
+		    struct err *err)
 {
+	char hex[HASH_HEX];
+	if (env_is_secret(name, value)) {
+		int r = m->secret.is_set
+				? 0
+				: secret_key_open(m->config->home, &m->secret, err);
+		if (r < 0)
+			return err_set(err, ERR_HOST, ENOTSUP,
+				       "the digest of %s can't be made: %.300s", name, err->text);
+		secret_digest(&m->secret, name, value, hex);
+		value = hex;
+	}
 	fields_begin(&m->fields, "env");
 	fields_add(&m->fields, name);
 	fields_add(&m->fields, value);
 	key_end_part(m, parts, xasprintf("env %s", name));
+	return 0;
 }
 
-static void env_parts(struct key_maker *m, const struct analysis *a, struct pairs *parts)
+static int env_parts(struct key_maker *m, const struct analysis *a, struct pairs *parts,
+		     struct err *err)
 {
 	const struct strv *pass = &m->config->env_pass;
-	for (size_t i = 0; i < a->env.n; i++)
-		env_part(m, parts, a->env.v[i].key, a->env.v[i].value);
-	for (size_t i = 0; i < pass->n; i++) {
+	int r = 0;
+	for (size_t i = 0; r >= 0 && i < a->env.n; i++)
+		r = env_part(m, parts, a->env.v[i].key, a->env.v[i].value, err);
+	for (size_t i = 0; r >= 0 && i < pass->n; i++) {
 		const char *value = getenv(pass->v[i]);
 		bool again = false; /* said twice, it is passed once */
 		for (size_t j = 0; j < i; j++)
 			again |= str_eq(pass->v[i], pass->v[j]);
 		if (value && !again && !pairs_get(&a->env, pass->v[i]))
-			env_part(m, parts, pass->v[i], value);
+			r = env_part(m, parts, pass->v[i], value, err);
 	}
+	return r;
 }
 
 /* One by one, so that it can be said which of them changed. */
@@ -234,9 +253,8 @@ static int make_parts(struct key_maker *m, struct analysis *a, struct pairs *par
 		fields_add(&m->fields, code);
 		key_end_part(m, parts, xstrdup("checkpoint"));
 	}
-	env_parts(m, a, parts);
 	output_parts(m, a, parts);
-	return 0;
+	return env_parts(m, a, parts, err);
 }
 
 static int by_name(const void *left, const void *right)

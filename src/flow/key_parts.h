@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "spec/contents.h"
+#include "spec/secret.h"
 
 /* A list of texts, each with its length: the bytes that a part is the digest of. */
 void fields_begin(struct str *f, const char *domain);
@@ -48,6 +49,7 @@ struct key_maker {
 	struct contents_reader reader;               /* without bounds */
 	struct str fields;                           /* the part that is being made */
 	char *arch;                                  /* owned */
+	struct secret_key secret; /* read when the first secret variable is met */
 	struct key_project data, docs;
 	struct key_code code[KEY_CODE_MAX];
 	size_t n_code, next_code;

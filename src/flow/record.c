@@ -11,8 +11,10 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/fs.h"
+#include "base/path.h"
 #include "keeper/record.h"
 #include "spec/parameters.h"
+#include "spec/secret.h"
 #include "spec/spec_json.h"
 
 #define FILES      ".files"
@@ -204,6 +206,49 @@ static int write_begun(const struct config *c, const struct flow_record *r, stru
 	return fs_write_atomic(r->dir_fd, FLOW_BEGUN, text, strlen(text), 0600, err);
 }
 
+bool flow_has_secrets(const struct flow *f)
+{
+	for (size_t t = 0; t < f->n_tasks; t++) {
+		const struct pairs *env = &f->tasks[t].analysis.env;
+		for (size_t i = 0; i < env->n; i++)
+			if (env_is_secret(env->v[i].key, env->v[i].value))
+				return true;
+	}
+	return false;
+}
+
+int flow_record_digest(const struct config *c, const struct flow *f, char ret_hex[HASH_HEX],
+		       struct err *err)
+{
+	struct secret_key key = { 0 };
+	int r = secret_key_open(c->home, &key, err);
+	if (r >= 0)
+		secret_digest(&key, "file", f->sha256, ret_hex);
+	return r;
+}
+
+void flow_record_drop_copy(const struct config *c, const struct flow *f)
+{
+	CLEANUP_FREE char *home = path_real(c->home);
+	CLEANUP_FREE char *copies = home ? path_join(home, FLOW_SUBMITTED) : NULL;
+	if (copies && path_within(f->real, copies) && flow_has_secrets(f))
+		(void)unlink(f->real);
+}
+
+/* The SHA-256 of a file with secret values in it would let others try values: such a file has a keyed digest instead. */
+static int set_digest(const struct config *c, const struct flow *f, json_t *o, struct err *err)
+{
+	char hex[HASH_HEX];
+	if (!flow_has_secrets(f)) {
+		json_object_set_new(o, "file_sha256", json_string(f->sha256));
+		return 0;
+	}
+	int r = flow_record_digest(c, f, hex, err);
+	if (r >= 0)
+		json_object_set_new(o, "file_digest", json_string(hex));
+	return r;
+}
+
 static json_t *pipeline_json(const struct config *c, const struct flow *f,
 			     const struct flow_record *r)
 {
@@ -214,12 +259,11 @@ static json_t *pipeline_json(const struct config *c, const struct flow *f,
 		json_object_set_new(labels, all->labels.v[i].key,
 				    json_text(all->labels.v[i].value));
 	return json_pack(
-		"{s:s,s:o,s:o,s:s,s:o,s:o,s:o,s:o,s:O?,s:s,s:o,s:i,s:o,s:o}", "id", r->id, "name",
-		all->name ? json_text(all->name) : json_null(), "file", json_text(f->real),
-		"file_sha256", f->sha256, "quest", all->quest ? json_text(all->quest) : json_null(),
-		"labels", labels, "parameters", parameters_json(all->parameters), "said",
-		parameters_json(f->said), "options", f->options, "created",
-		clock_write(clock_real_ns(), now, sizeof now), "previous",
+		"{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:O?,s:s,s:o,s:i,s:o,s:o}", "id", r->id, "name",
+		all->name ? json_text(all->name) : json_null(), "file", json_text(f->real), "quest",
+		all->quest ? json_text(all->quest) : json_null(), "labels", labels, "parameters",
+		parameters_json(all->parameters), "said", parameters_json(f->said), "options",
+		f->options, "created", clock_write(clock_real_ns(), now, sizeof now), "previous",
 		r->previous[0] ? json_string(r->previous) : json_null(), "uid", (int)getuid(),
 		"submitter", submitter_json(&c->caller), "steps", steps_json(f));
 }
@@ -247,13 +291,15 @@ static int open_log(struct flow_record *r, struct err *err)
 	return 0;
 }
 
-/* A file that is changed later is still what was run. Nothing depends on the copy: one that was changed since it was read is not kept. */
+/* A file that is changed later is still what was run. Nothing depends on the copy: a file that was changed since it was read, or that has
+ * secret values in it, is not kept. */
 static void keep_file(const struct flow *f, const struct flow_record *r)
 {
 	CLEANUP_FREE char *text = NULL;
 	size_t length = 0;
 	char hex[HASH_HEX];
-	if (fs_read_capped(AT_FDCWD, f->real, ANALYSIS_FILE_MAX, &text, &length, NULL) < 0)
+	if (flow_has_secrets(f) ||
+	    fs_read_capped(AT_FDCWD, f->real, ANALYSIS_FILE_MAX, &text, &length, NULL) < 0)
 		return;
 	hash_bytes(text, length, hex);
 	if (str_eq(hex, f->sha256))
@@ -286,6 +332,8 @@ static int fill_record(const struct config *c, int all_fd, const struct flow *f,
 		e = open_log(r, err);
 	if (e >= 0)
 		e = write_begun(c, r, err);
+	if (e >= 0)
+		e = set_digest(c, f, asked, err);
 	if (e >= 0)
 		e = json_write_file(r->dir_fd, PIPELINE, asked, err);
 	if (e >= 0)

@@ -51,6 +51,15 @@ void flow_record_reused(struct flow_record *r, const char *step, const char *sha
 			const char *run);
 /* What was added is in the file: it survives us, though not a power cut. */
 int flow_record_flush(struct flow_record *r, struct err *err);
+/* Does a step of it have a variable whose value is never recorded? */
+bool flow_has_secrets(const struct flow *f);
+/* The keyed digest of its file, which the record has in place of a SHA-256 if there are secret values in it. */
+int flow_record_digest(const struct config *c, const struct flow *f, char ret_hex[HASH_HEX],
+		       struct err *err);
+#define FLOW_SUBMITTED "submissions" /* in the home: the text of pipelines that a service runs */
+/* Removes a service's own copy of a file with secret values. Without it the pipeline can't be resumed; submitted again, it reuses the
+ * steps that are finished. */
+void flow_record_drop_copy(const struct config *c, const struct flow *f);
 int flow_record_end(struct flow_record *r, const json_t *result, struct err *err);
 
 /* The last pipeline of this file, without making one; "" if there is none. */

@@ -30,17 +30,19 @@ static void add_list(struct hash *h, const struct strv *list)
 		add_text(h, list->v[i]);
 }
 
-/* By name, in whatever order they were said. */
-static void add_pairs(struct hash *h, const struct pairs *pairs)
+/* By name, in whatever order they were said. The key is recorded: of a secret value it holds the keyed digest. */
+static void add_env(struct hash *h, const struct analysis *a)
 {
+	const struct pairs *pairs = &a->env;
 	CLEANUP_STRV struct strv names = { 0 };
 	for (size_t i = 0; i < pairs->n; i++)
 		strv_add(&names, pairs->v[i].key);
 	strv_sort(&names);
 	add_number(h, names.n);
 	for (size_t i = 0; i < names.n; i++) {
+		const char *digest = pairs_get(&a->secrets, names.v[i]);
 		add_text(h, names.v[i]);
-		add_text(h, pairs_get(pairs, names.v[i]));
+		add_text(h, digest ? digest : pairs_get(&a->env, names.v[i]));
 	}
 }
 
@@ -80,7 +82,7 @@ void checkpoint_key(const struct analysis *a, const struct resolved *r, char ret
 	for (size_t i = 0; i < a->n_inputs; i++)
 		add_contents(h, a->inputs[i].name, a->inputs[i].path, &a->inputs[i].contents);
 	add_text(h, a->db_snapshot);
-	add_pairs(h, &a->env);
+	add_env(h, a);
 	add_text(h, a->parameters);
 	add_number(h, a->network);
 	add_text(h, r->runtime.name);

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "runtime/driver.h"
 #include "spec/id.h"
+#include "spec/secret.h"
 #include "spec/spec_json.h"
 
 #define RECORD_MAX (8 << 20)
@@ -120,12 +121,32 @@ static int check_driver(const struct rerun *r, const struct resolved *now, struc
 				 then, have);
 }
 
+int rerun_give(struct rerun *r, const struct config *config, const struct pairs *values,
+	       bool may_differ, struct err *err)
+{
+	struct analysis *a = &r->analysis;
+	for (size_t i = 0; i < values->n; i++) {
+		const struct pair *p = &values->v[i];
+		if (!pairs_get(&a->secrets, p->key))
+			return err_caller(
+				err,
+				"--env %.100s: only the secret variables of the run can be given again, and this is none "
+				"of them; start another run with `cupel run` to change a variable",
+				p->key);
+		pairs_set(&a->env, p->key, p->value);
+	}
+	int e = secrets_check_given(a, err);
+	return e < 0 || may_differ ? e : secrets_check_same(config->home, a, err);
+}
+
 /* defaults.env_pass may have let something in that was not there then. */
 static int check_env(const struct rerun *r, struct err *err)
 {
 	const json_t *then = json_object_get(r->record, "env");
+	const json_t *secrets = json_object_get(r->record, "secret_env");
 	for (size_t i = 0; i < r->analysis.env.n; i++)
-		if (!json_object_get(then, r->analysis.env.v[i].key))
+		if (!json_object_get(then, r->analysis.env.v[i].key) &&
+		    !json_object_get(secrets, r->analysis.env.v[i].key))
 			return changed(
 				err,
 				"the variable %s is passed on now (defaults.env_pass), and was not then",

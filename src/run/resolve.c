@@ -20,6 +20,7 @@
 #include "runtime/driver.h"
 #include "runtime/state.h"
 #include "spec/caller.h"
+#include "spec/secret.h"
 
 #define DATA_ENTRIES_MAX 2000
 
@@ -96,11 +97,13 @@ static int check_paths(const struct config *c, const struct analysis *a,
 	return r;
 }
 
-static void pass_variables(const struct config *c, struct analysis *a)
+/* An activation (ACTIVATION_STATIC) writes its whole environment into files that are kept: it gets no secret. */
+static void pass_variables(const struct config *c, enum activation_how how, struct analysis *a)
 {
 	for (size_t i = 0; i < c->env_pass.n; i++) {
 		const char *value = getenv(c->env_pass.v[i]);
-		if (!value || pairs_get(&a->env, c->env_pass.v[i]))
+		if (!value || pairs_get(&a->env, c->env_pass.v[i]) ||
+		    (how == ACTIVATION_STATIC && env_is_secret(c->env_pass.v[i], value)))
 			continue;
 		pairs_set(&a->env, c->env_pass.v[i], value);
 		strv_add(&a->passed, c->env_pass.v[i]);
@@ -147,7 +150,8 @@ static int choose_id(const struct analysis *a, char ret[ID_MAX + 1], struct err 
 	return r;
 }
 
-static int complete(const struct config *c, struct analysis *a, struct resolved *r, struct err *err)
+static int complete(const struct config *c, struct analysis *a, enum activation_how how,
+		    struct resolved *r, struct err *err)
 {
 	int e = choose_id(a, r->id, err);
 	if (e >= 0)
@@ -175,7 +179,7 @@ static int complete(const struct config *c, struct analysis *a, struct resolved 
 		e = host_limits_fit(c, a, r, &r->notes, err);
 	if (e < 0)
 		return e;
-	pass_variables(c, a);
+	pass_variables(c, how, a);
 	if (driver_runs(&r->runtime, a))
 		driver_outputs(a);
 	analysis_complete(a, &r->limits);
@@ -240,6 +244,18 @@ static bool caller_has_work_dir(const struct config *c, const struct analysis *a
 	return fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == caller;
 }
 
+/* Those of the runtime's entry. */
+static void drop_secrets(struct strv *env)
+{
+	CLEANUP_STRV struct strv kept = { 0 };
+	for (size_t i = 0; i < env->n; i++)
+		if (!env_entry_is_secret(env->v[i]))
+			strv_add(&kept, env->v[i]);
+	strv_release(env);
+	*env = kept;
+	kept = (struct strv){ 0 };
+}
+
 static int resolve(const struct config *c, struct analysis *a, enum activation_how how,
 		   const struct plan_grant *grant, struct resolved *r, struct err *err)
 {
@@ -247,7 +263,7 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 	CLEANUP_STRV struct strv warnings = { 0 };
 	int e = record_home_trust(c->home, err);
 	if (e >= 0)
-		e = complete(c, a, r, err);
+		e = complete(c, a, how, r, err);
 	if (e >= 0)
 		e = list_data(c, a, &entries, err);
 	if (e < 0)
@@ -275,6 +291,8 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 		plan_refused(&request, &r->plan);
 	if (e < 0)
 		return e;
+	if (how == ACTIVATION_STATIC)
+		drop_secrets(&r->plan.env);
 	strv_copy(&r->plan.warnings, &warnings);
 	for (size_t i = 0; i < r->notes.n; i++)
 		strv_add(&r->plan.warnings, r->notes.v[i]);
@@ -315,6 +333,16 @@ static int read_contents(const struct config *c, struct analysis *a, struct err 
 	return r;
 }
 
+/* What records will say of secret values. */
+static int note_secrets(const struct config *c, struct analysis *a, struct err *err)
+{
+	bool any = false;
+	for (size_t i = 0; i < a->env.n; i++)
+		any |= env_is_secret(a->env.v[i].key, a->env.v[i].value);
+	int r = any ? record_home(c->home, err) : 0; /* which has the key */
+	return r < 0 ? r : secrets_note(c->home, a, err);
+}
+
 int run_resolve_granted(const struct config *config, struct analysis *analysis,
 			enum activation_how how, const struct plan_grant *grant,
 			struct resolved *ret, struct err *err)
@@ -323,6 +351,8 @@ int run_resolve_granted(const struct config *config, struct analysis *analysis,
 	int e = resolve(config, analysis, how, grant, &r, err);
 	if (e >= 0 && grant)
 		e = read_contents(config, analysis, err);
+	if (e >= 0 && grant && how != ACTIVATION_KNOWN)
+		e = note_secrets(config, analysis, err);
 	if (e < 0) {
 		resolved_release(&r);
 		return e;
@@ -383,6 +413,8 @@ int run_resolve(const struct config *config, struct analysis *analysis, struct r
 		r = attended_resolve(config, analysis, &resolved, err);
 	if (r >= 0)
 		r = read_contents(config, analysis, err);
+	if (r >= 0)
+		r = note_secrets(config, analysis, err);
 	if (r >= 0)
 		find_checkpoint(config, analysis, &resolved);
 	if (r >= 0)

@@ -15,7 +15,7 @@ static void make_answer(const struct submission *sub, const struct store_entered
 			struct submit_answer *ret)
 {
 	const struct submission_found *found = &what->found;
-	const char *body = sub->refusal; /* its digest, until it is entered */
+	const char *body = sub->body;
 	bool is_again = what->result == 0 && found->by_key && str_eq(found->body_sha256, body);
 	ret->is_new = what->result > 0;
 	/* What is gone on with has its own name, whatever the submission is called. */
@@ -46,12 +46,12 @@ void door_entered(void *data, void *tag, const struct store_entered *what)
 	submit_done *done = sub->done;
 	void *done_data = sub->done_data;
 	make_answer(sub, what, &answer);
-	if (what->result < 0 && what->result != -EINVAL && !sub->unfit)
+	bool is_doubtful = what->result < 0 && what->result != -EINVAL && !sub->unfit;
+	if (is_doubtful)
 		strv_add(&s->doubtful, sub->id);
 	FAULT_PHASE("serve-entered");
 	sub->done = NULL;
 	if (what->result > 0) {
-		cleanup_free(&sub->refusal);
 		queue_wait(&s->queue, sub);
 		service_counts(s, sub)->submitted++;
 		service_tell(s, &(struct service_change){ .id = submission_shown(sub),
@@ -60,6 +60,8 @@ void door_entered(void *data, void *tag, const struct store_entered *what)
 							  .what = "submitted" });
 		service_poke(s);
 	} else {
+		if (!is_doubtful) /* which may be there after all: then its values are needed */
+			submission_drop_secrets(s->config, sub);
 		queue_drop(&s->queue, sub, clock_monotonic_ns());
 	}
 	if (done)
@@ -129,7 +131,7 @@ static void enter(struct service *s, struct submission *sub)
 	submission_row(sub, service_submitter(s, sub),
 		       &(struct submission_end){ .state = "queued" }, &row);
 	row.v[SUBMISSION_KEY] = sub->key ? xstrdup(sub->key) : NULL;
-	row.v[SUBMISSION_BODY] = xstrdup(sub->refusal);
+	row.v[SUBMISSION_BODY] = xstrdup(sub->body);
 	row.v[SUBMISSION_ANALYSIS] = xstrdup(sub->analysis);
 	if (sub->unfit)
 		store_find(s->store, &row, sub);
@@ -157,6 +159,7 @@ void door_looked(struct service *s, struct submission *sub, int result, const st
 	struct submit_answer answer = { .error = -result, .err = *err };
 	submit_done *done = sub->done;
 	void *done_data = sub->done_data;
+	submission_drop_secrets(s->config, sub);
 	queue_drop(&s->queue, sub, clock_monotonic_ns());
 	if (done)
 		done(done_data, &answer);
@@ -186,9 +189,11 @@ int service_submit(struct service *s, const struct submit_request *q, submit_don
 		return r;
 	sub->service = s;
 	sub->job.n = ++s->last_n;
+	r = submission_keep_secrets(s->config, sub, err);
+	if (r < 0)
+		return r;
 	sub->done = done;
 	sub->done_data = data;
-	sub->refusal = xstrdup(q->sha256);
 	struct submission *taken = take_ptr(sub);
 	queue_add(&s->queue, taken, submitter, clock_monotonic_ns());
 	if (taken->wants_look)

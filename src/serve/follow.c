@@ -27,8 +27,8 @@ json_t *follow_request(const struct service *s, const struct submission *sub)
 	json_t *o = json_pack("{s:s,s:s,s:o,s:I,s:I,s:b,s:o,s:o,s:b}", "submission", sub->id, "run",
 			      sub->run, "submitter", json_text(service_submitter(s, sub)), "uid",
 			      (json_int_t)sub->uid, "gid", (json_int_t)sub->gid, "admin",
-			      sub->is_admin, "limits", limits, "analysis",
-			      json_loads(sub->analysis, 0, NULL), "resume", sub->is_resume);
+			      sub->is_admin, "limits", limits, "analysis", submission_analysis(sub),
+			      "resume", sub->is_resume);
 	const uint64_t *need = sub->job.need;
 	json_object_set_new(o, "given",
 			    json_sprintf("%llu,%llu,%llu",

@@ -18,12 +18,14 @@ void submission_free(struct submission *s)
 	cleanup_fd(&s->report_fd);
 	cleanup_fd(&s->pid_fd);
 	free(s->analysis);
+	if (s->secrets)
+		explicit_bzero(s->secrets, strlen(s->secrets));
+	free(s->secrets);
 	free(s->retries);
 	free(s->name);
 	free(s->quest);
 	free(s->runtime);
 	free(s->chosen);
-	free(s->refusal);
 	free(s->key);
 	free(s->unfit);
 	free(s->rerun_of);

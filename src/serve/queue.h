@@ -32,7 +32,9 @@ struct submission {
 	enum submission_state state;
 	uid_t uid;
 	gid_t gid;
-	char *analysis;               /* owned; JSON */
+	char *analysis;               /* owned; JSON, without the values of secret variables */
+	char *secrets;                /* owned or NULL; JSON, those values */
+	char body[HASH_HEX];          /* the digest of the request, until it is entered */
 	char *retries;                /* owned or NULL; JSON */
 	char *name, *quest, *runtime; /* owned or NULL; the runtime as it was asked for */
 	char *chosen;                 /* owned or NULL; the runtime of this attempt */
@@ -54,8 +56,6 @@ struct submission {
 	bool is_anyway;    /* that one again, whatever has changed */
 	bool is_swept;     /* the starter was asked to record its death */
 	unsigned false_starts; /* it was never recorded */
-	int refusal_code;      /* errno; 0: not refused */
-	char *refusal;         /* owned or NULL; what its keeper said */
 	int report_fd;         /* owned; -1: it was adopted */
 	sd_event_source *report;
 	int pid_fd; /* owned; of an adopted one */
@@ -99,6 +99,18 @@ void submission_row(const struct submission *s, const char *submitter,
 		    const struct submission_end *end, struct store_row *ret);
 int submission_from_row(const struct config *c, const uint64_t cap[SCHEDULE_RESOURCES_],
 			const struct store_row *row, struct submission **ret, struct err *err);
+/* submission_secrets.c: sets analysis, secrets and, if there are any, a keyed digest as body. */
+int submission_hide(const struct config *c, const json_t *analysis, struct submission *s,
+		    struct err *err);
+/* The analysis with all its values; owned by the caller. */
+json_t *submission_analysis(const struct submission *s);
+/* The file with the values: before it is entered, for the next service, and when it is over. */
+int submission_keep_secrets(const struct config *c, const struct submission *s, struct err *err);
+void submission_find_secrets(const struct config *c, struct submission *s);
+void submission_drop_secrets(const struct config *c, const struct submission *s);
+struct queue;
+/* Removes files that belong to none of the queue. */
+void submission_sweep_secrets(const struct config *c, const struct queue *q);
 /* The next attempt, and its id: ID.2, ID.3..., or another if that is taken. */
 void submission_next(const struct config *c, struct submission *s);
 

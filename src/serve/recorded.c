@@ -161,9 +161,9 @@ json_t *recorded_reached(const struct config *c, const char *id, const char *cau
 
 static json_t *provenance_json(const json_t *analysis)
 {
-	static const char *const keys[] = { "code",  "inputs",  "rerun_of",   "db_snapshot",
-					    "env",   "command", "parameters", "labels",
-					    "steps", "work_dir" };
+	static const char *const keys[] = { "code",  "inputs",   "rerun_of",   "db_snapshot",
+					    "env",   "command",  "parameters", "labels",
+					    "steps", "work_dir", "secret_env" };
 	json_t *o = json_object();
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (json_object_get(analysis, keys[i]))

@@ -19,6 +19,7 @@ struct again {
 	json_t *record;                      /* owned or NULL */
 	char *key;                           /* owned or NULL */
 	char submitter[VIEWER_NAME_MAX + 1]; /* of a pipeline */
+	json_t *env; /* owned or NULL; secret variables, given again */
 	bool is_anyway;
 	int result;
 	struct err err;
@@ -28,25 +29,43 @@ static void again_release(void *data)
 {
 	struct again *a = data;
 	json_decref(a->record);
+	json_decref(a->env);
 	free(a->id);
 	free(a->key);
 	free(a);
 }
 
-/* {"anyway": true}, or nothing. False: the request is answered. */
-static bool read_body(struct request *r, bool *ret_anyway)
+static bool is_map_of_texts(const json_t *value)
+{
+	const char *name;
+	json_t *text;
+	bool is_map = json_is_object(value);
+	json_object_foreach((json_t *)value, name, text)
+	{
+		is_map = is_map && json_is_string(text);
+	}
+	return is_map;
+}
+
+/* {"anyway": true, "env": {NAME: VALUE}}, either or nothing. False: the request is answered. */
+static bool read_body(struct request *r, bool *ret_anyway, json_t **ret_env)
 {
 	if (!r->body.length)
 		return true;
 	CLEANUP_JSON json_t *body = request_object(r);
 	const json_t *anyway = json_object_get(body, "anyway");
+	json_t *env = json_object_get(body, "env");
 	if (!body)
 		return false;
-	if (json_object_size(body) > (anyway ? 1 : 0) || (anyway && !json_is_boolean(anyway))) {
-		respond_problem(r, &malformed, "nothing, or {\"anyway\": true}, is wanted");
+	if (json_object_size(body) != (anyway != NULL) + (size_t)(env != NULL) ||
+	    (anyway && !json_is_boolean(anyway)) || (env && !is_map_of_texts(env))) {
+		respond_problem(
+			r, &malformed,
+			"expected nothing, \"anyway\": true or \"env\": {NAME: VALUE} with secret variables of the run");
 		return false;
 	}
 	*ret_anyway = json_is_true(anyway);
+	*ret_env = json_incref(env);
 	return true;
 }
 
@@ -54,21 +73,24 @@ static struct again *again_new(struct request *r)
 {
 	const char *key = NULL;
 	bool is_anyway = false;
-	if (!submit_key(r, &key) || !read_body(r, &is_anyway))
+	json_t *env = NULL;
+	if (!submit_key(r, &key) || !read_body(r, &is_anyway, &env))
 		return NULL;
 	struct again *a = xcalloc(1, sizeof *a);
 	a->id = xstrdup(r->arg[0]);
 	a->config = r->context->config;
 	a->key = key ? xstrdup(key) : NULL;
 	a->is_anyway = is_anyway;
+	a->env = env;
 	return a;
 }
 
 /* One key for one thing that is asked for. */
 static void submit_again(struct request *r, struct again *a, struct submit_request *ask)
 {
-	CLEANUP_FREE char *what =
-		xasprintf("%s %s %d", ask->resume ? "resume" : "rerun", a->id, a->is_anyway);
+	CLEANUP_FREE char *env = a->env ? json_dumps(a->env, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+	CLEANUP_FREE char *what = xasprintf("%s %s %d%s", ask->resume ? "resume" : "rerun", a->id,
+					    a->is_anyway, env ? env : "");
 	ask->key = a->key;
 	hash_bytes(what, strlen(what), ask->sha256);
 	submit_later(r, ask);
@@ -101,6 +123,27 @@ static bool rights_of(struct request *r, const json_t *ids, const char *owner, s
 	return true;
 }
 
+/* False: the request is answered. */
+static bool give_env(struct request *r, const struct again *a, json_t *analysis)
+{
+	const json_t *secrets = json_object_get(a->record, "secret_env");
+	const char *name;
+	json_t *value;
+	json_object_foreach(a->env, name, value)
+	{
+		if (json_object_get(secrets, name))
+			continue;
+		respond_problem(r, &malformed,
+				"env: '%.60s' is not a secret variable of the run '%s'", name,
+				a->id);
+		return false;
+	}
+	if (!json_object_get(analysis, "env"))
+		json_object_set_new(analysis, "env", json_object());
+	json_object_update(json_object_get(analysis, "env"), a->env);
+	return true;
+}
+
 static void answer_rerun(struct request *r, void *data)
 {
 	struct again *a = data;
@@ -117,6 +160,8 @@ static void answer_rerun(struct request *r, void *data)
 	if (!rights_of(r, json_object_get(a->record, "submitter_ids"), owner, &who))
 		return;
 	CLEANUP_JSON json_t *analysis = again_analysis(a->record);
+	if (!give_env(r, a, analysis))
+		return;
 	struct submit_request ask = {
 		.who = &who, .analysis = analysis, .rerun_of = a->id, .is_anyway = a->is_anyway
 	};
@@ -158,6 +203,10 @@ static void answer_resume(struct request *r, void *data)
 	}
 	if (!rights_of(r, ids, NULL, &who))
 		return;
+	if (a->env) {
+		respond_problem(r, &malformed, "env: a pipeline takes its variables from its file");
+		return;
+	}
 	CLEANUP_JSON json_t *analysis = json_pack("{s:s}", "resume", a->id);
 	struct submit_request ask = { .who = &who, .analysis = analysis, .resume = a->id };
 	submit_again(r, a, &ask);

@@ -78,6 +78,7 @@ static void forget(struct service *s, struct submission *sub, const char *state,
 		service_counts(s, sub)->ended++;
 	char id[ID_MAX + 1];
 	(void)snprintf(id, sizeof id, "%s", submission_shown(sub));
+	submission_drop_secrets(s->config, sub);
 	queue_drop(&s->queue, sub, clock_monotonic_ns());
 	service_tell(s,
 		     &(struct service_change){ .id = id,
@@ -218,6 +219,7 @@ static void on_loaded(void *data, const struct store_row *rows, size_t n, uint64
 		if (!s->is_loaded || strv_has(&s->doubtful, rows[i].v[SUBMISSION_ID]))
 			take_row(s, &rows[i]);
 	strv_release(&s->doubtful);
+	submission_sweep_secrets(s->config, &s->queue);
 	s->is_loaded = true;
 	service_poke(s);
 }

@@ -18,6 +18,7 @@
 #include "keeper/record.h"
 #include "run/run.h"
 #include "serve/starter_parts.h"
+#include "spec/secret.h"
 #include "spec/yaml.h"
 #include "view/crate.h"
 
@@ -70,6 +71,11 @@ static int receive(struct starting *s, struct err *err)
 	if (!s->sent)
 		return err_set(err, ERR_HOST, EBADMSG, "what the service sent is no JSON: %s",
 			       why.text);
+	if (secrets_are_taken(json_object_get(s->sent, "analysis")))
+		return err_set(
+			err, ERR_CALLER, ENOKEY,
+			"the values of its secret variables are lost (%s/secrets); submit it again",
+			s->config->home);
 	s->submission = text_of(s->sent, "submission");
 	s->run = text_of(s->sent, "run");
 	s->submitter = text_of(s->sent, "submitter");

@@ -61,6 +61,22 @@ struct starter_who starter_who(const json_t *sent)
 	};
 }
 
+/* Those of the run's own secret variables that the request has. */
+static int give_secrets(const struct config *config, const json_t *sent, struct rerun *rerun,
+			struct err *err)
+{
+	CLEANUP(pairs_release) struct pairs values = { 0 };
+	const json_t *env = json_object_get(json_object_get(sent, "analysis"), "env");
+	for (size_t i = 0; i < rerun->analysis.secrets.n; i++) {
+		const char *name = rerun->analysis.secrets.v[i].key;
+		const char *value = json_string_value(json_object_get(env, name));
+		if (value)
+			pairs_set(&values, name, value);
+	}
+	return rerun_give(rerun, config, &values, json_is_true(json_object_get(sent, "anyway")),
+			  err);
+}
+
 int rerun_prepare(struct config *config, const json_t *sent, struct rerun *ret_rerun,
 		  struct resolved *ret, struct err *err)
 {
@@ -78,6 +94,8 @@ int rerun_prepare(struct config *config, const json_t *sent, struct rerun *ret_r
 	if (anyway) /* of a database, what it is now */
 		rerun.analysis.db_snapshot_sha256[0] = '\0';
 	r = starter_rights(config, &who, &rerun.analysis, err);
+	if (r >= 0)
+		r = give_secrets(config, sent, &rerun, err);
 	if (r >= 0)
 		r = run_resolve(config, &rerun.analysis, &resolved, err);
 	if (r >= 0 && !anyway)

@@ -11,10 +11,11 @@
 #include "base/fs.h"
 #include "base/path.h"
 #include "flow/flow.h"
+#include "flow/record.h"
 #include "serve/starter_parts.h"
 #include "spec/caller.h"
 
-#define FOLDER "submissions"
+#define FOLDER FLOW_SUBMITTED
 
 char *starter_pipeline_file(const struct config *c, const char *id)
 {

@@ -271,7 +271,10 @@ int submission_make(const struct config *c, const uint64_t cap[SCHEDULE_RESOURCE
 	else if (!s->id[0])
 		id_generate(s->id);
 	(void)snprintf(s->run, sizeof s->run, "%s", q->resume ? q->resume : s->id);
-	s->analysis = json_dumps_short(q->analysis, JSON_COMPACT);
+	(void)snprintf(s->body, sizeof s->body, "%s", q->sha256);
+	r = submission_hide(c, q->analysis, s, err);
+	if (r < 0)
+		return r;
 	s->retries = q->retries ? json_dumps_short(q->retries, JSON_COMPACT) : NULL;
 	if (!s->analysis || strlen(s->analysis) > ANALYSIS_MAX)
 		return err_set(err, ERR_CALLER, EINVAL, "the analysis is larger than %d bytes",

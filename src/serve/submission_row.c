@@ -156,6 +156,7 @@ int submission_from_row(const struct config *c, const uint64_t cap[SCHEDULE_RESO
 	s->kind = str_eq(row->v[SUBMISSION_KIND], "pipeline") ? SUBMISSION_PIPELINE_KIND
 							      : SUBMISSION_RUN_KIND;
 	s->analysis = xstrdup(row->v[SUBMISSION_ANALYSIS]);
+	submission_find_secrets(c, s);
 	s->retries = copy_text(row->v[SUBMISSION_RETRIES]);
 	s->key = copy_text(row->v[SUBMISSION_KEY]);
 	s->name = copy_text(row->v[SUBMISSION_NAME]);

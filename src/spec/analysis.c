@@ -91,6 +91,7 @@ void analysis_release(struct analysis *a)
 	free(a->outputs);
 	pairs_release(&a->env);
 	strv_release(&a->passed);
+	pairs_release(&a->secrets);
 	pairs_release(&a->labels);
 	free(a->parameters);
 	free(a->place.pipeline);

@@ -105,6 +105,7 @@ struct analysis {
 	struct pairs env;
 	struct strv
 		passed; /* names in env that nobody said: they were passed from the caller (defaults.env_pass) */
+	struct pairs secrets; /* name -> keyed digest of those of env that are never recorded: spec/secret.h */
 	char *parameters; /* owned or NULL; see parameters.h */
 	struct pairs labels;
 	struct limits limits; /* as said here only */

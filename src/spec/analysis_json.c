@@ -120,6 +120,12 @@ static int take_env(struct reading *r, const json_t *value)
 	return take_pairs(r, value, "env", &r->a->env);
 }
 
+/* The values are asked for again: run/rerun.c. A digest that was never made compares with nothing. */
+static int take_secrets(struct reading *r, const json_t *value)
+{
+	return take_pairs(r, value, "secret_env", &r->a->secrets);
+}
+
 static int take_parameters(struct reading *r, const json_t *value)
 {
 	if (!json_is_object(value))
@@ -286,6 +292,7 @@ static const struct key keys[] = {
 	{ "command", take_command },
 	{ "allow_missing", take_allow_missing },
 	{ "env", take_env },
+	{ "secret_env", take_secrets },
 	{ "parameters", take_parameters },
 	{ "labels", take_labels },
 	{ "inputs", take_inputs },

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "spec/parameters.h"
+#include "spec/secret.h"
 
 json_t *strv_json(const struct strv *list)
 {
@@ -92,6 +93,25 @@ static json_t *outputs_json(const struct analysis *a)
 	return array;
 }
 
+/* Values that are secret stay out of every record; what can be known of them is whether they changed. */
+static void set_env(json_t *o, const struct analysis *a)
+{
+	json_t *env = json_object(), *secrets = json_object();
+	for (size_t i = 0; i < a->env.n; i++) {
+		const struct pair *p = &a->env.v[i];
+		const char *digest = pairs_get(&a->secrets, p->key);
+		if (!digest && !env_is_secret(p->key, p->value))
+			json_object_set_new(env, p->key, json_text(p->value));
+		else
+			json_object_set_new(secrets, p->key,
+					    digest ? json_string(digest) : json_null());
+	}
+	json_object_set_new(o, "env", env);
+	if (json_object_size(secrets))
+		json_object_set(o, "secret_env", secrets);
+	json_decref(secrets);
+}
+
 json_t *analysis_json(const struct analysis *a)
 {
 	static const char *const keeps[] = {
@@ -118,7 +138,7 @@ json_t *analysis_json(const struct analysis *a)
 				    json_pack("{s:o}", "path", json_text(a->db_snapshot)));
 	set_text(o, "post_process", a->post_process);
 	json_object_set_new(o, "outputs", outputs_json(a));
-	json_object_set_new(o, "env", pairs_json(&a->env));
+	set_env(o, a);
 	if (a->parameters)
 		json_object_set_new(o, "parameters", parameters_json(a->parameters));
 	json_object_set_new(o, "labels", pairs_json(&a->labels));

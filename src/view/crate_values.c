@@ -59,6 +59,24 @@ static void add_environment(struct crate *c)
 	}
 }
 
+/* Their names tell what a run needs; the keyed digests mean nothing outside their home. */
+static void add_secrets(struct crate *c)
+{
+	size_t i;
+	json_t *entry;
+	json_array_foreach(json_object_get(c->d->plan, "secret_env"), i, entry)
+	{
+		const char *name = json_string_value(entry);
+		if (!name)
+			continue;
+		CLEANUP_FREE char *safe = crate_uri(name);
+		CLEANUP_FREE char *id = xasprintf("#env-%s", safe);
+		crate_add_value(
+			c, c->action, "environment",
+			&(struct crate_value){ id, name, NULL, NULL, "(secret, not recorded)" });
+	}
+}
+
 static void add_exit(struct crate *c)
 {
 	static const char *const numbers[] = { "exit_code", "signal", "exit_status" };
@@ -178,6 +196,7 @@ void crate_values(struct crate *c)
 	add_parameters(c);
 	add_limits(c);
 	add_environment(c);
+	add_secrets(c);
 	add_exit(c);
 	add_post_process(c);
 	add_usage(c);

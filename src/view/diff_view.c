@@ -68,9 +68,9 @@ static json_t *asked(const struct side *s)
 {
 	static const char *const parts[] = { "name",       "quest",       "profile",
 					     "code",       "args",        "command",
-					     "outputs",    "env",         "labels",
-					     "network",    "warn_signal", "allow_missing",
-					     "allow_drift" };
+					     "outputs",    "env",         "secret_env",
+					     "labels",     "network",     "warn_signal",
+					     "allow_missing", "allow_drift" };
 	json_t *flat = json_object();
 	const char *key;
 	json_t *value;

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "spec/secret.h"
+
 /* Words of an analysis or a project may hold anything; a terminal is shown what is harmless. */
 static void print_word(const char *before, const char *word, const char *after)
 {
@@ -66,6 +68,18 @@ static void print_list(const char *title, const struct strv *list)
 		print_word("  ", list->v[i], "\n");
 }
 
+static void print_environment(const struct strv *env)
+{
+	CLEANUP_STRV struct strv shown = { 0 };
+	for (size_t i = 0; i < env->n; i++)
+		if (env_entry_is_secret(env->v[i]))
+			strv_addf(&shown, "%.*s (secret: not shown)", (int)strcspn(env->v[i], "="),
+				  env->v[i]);
+		else
+			strv_add(&shown, env->v[i]);
+	print_list("environment", &shown);
+}
+
 static void print_runtime(const struct runtime *r, const struct chosen *c)
 {
 	const char *identity = c->fingerprint.hex[DEPTH_IDENTITY];
@@ -105,7 +119,7 @@ void plan_print(const struct analysis *analysis, const struct runtime *runtime,
 	for (size_t i = 0; i < analysis->n_outputs; i++)
 		print_word("  ", analysis->outputs[i].pattern,
 			   analysis->outputs[i].required ? " (required)\n" : "\n");
-	print_list("environment", &plan->env);
+	print_environment(&plan->env);
 	print_list("warnings", &plan->warnings);
 }
 

@@ -52,6 +52,23 @@ static void pieces_and_restart(void **state)
 	assert_string_equal(hex, abc);
 }
 
+/* RFC 4231, test cases 1 and 2: a key with zeros behind it is the key. */
+static void keyed(void **state)
+{
+	unsigned char key[HASH_KEY_SIZE] = { 0 };
+	char hex[HASH_HEX];
+
+	memset(key, 0x0b, 20);
+	hash_keyed(key, "Hi There", 8, hex);
+	assert_string_equal(hex,
+			    "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+	memset(key, 0, sizeof(key));
+	memcpy(key, "Jefe", 4);
+	hash_keyed(key, "what do ya want for nothing?", 28, hex);
+	assert_string_equal(hex,
+			    "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+}
+
 static void files(void **state)
 {
 	CLEANUP_FD int fd = memfd_create("hash", MFD_CLOEXEC);
@@ -78,6 +95,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(vectors),
 		cmocka_unit_test(pieces_and_restart),
+		cmocka_unit_test(keyed),
 		cmocka_unit_test(files),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -301,7 +301,7 @@ static void bad_values_name_their_option(void **state)
 		{ "--time 0 -- x", "--time" },
 		{ "--id= -- x", "--id is empty" },
 		{ "--env =v -- x", "NAME=VALUE" },
-		{ "--env novalue -- x", "NAME=VALUE" },
+		{ "--env novalue -- x", "novalue=VALUE" },
 		{ "--label k -- x", "--label" },
 		{ "--keep sometimes -- x", "never, failed or always" },
 		{ "--network all -- x", "none or host" },

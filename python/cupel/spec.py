@@ -13,8 +13,8 @@ import time
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 StrPath = Union[str, "os.PathLike[str]"]
-# A list is a program and its arguments, a text is for /bin/sh -c, a path is a script or an analysis file, a map is an
-# analysis.
+# A list is a program and its arguments, a text is for the runtime's shell (man cupel-analysis, `shell`), a path is a
+# script or an analysis file, a map is an analysis.
 What = Union[Sequence[str], str, "os.PathLike[str]", Mapping[str, Any]]
 Input = Union[StrPath, Tuple[StrPath, str], Mapping[str, Any]]
 Limit = Union[str, int, float, datetime.timedelta]
@@ -120,7 +120,7 @@ def _started_as(what: What) -> Dict[str, Any]:
     if isinstance(what, str):
         if not what.strip():
             raise ValueError("the command is empty")
-        return {"command": ["/bin/sh", "-c", what]}
+        return {"command": what}
     if isinstance(what, bytes) or not isinstance(what, Sequence):
         raise TypeError(f"a command is a list of texts, not {type(what).__name__}")
     words = [os.fspath(word) for word in what]
@@ -133,7 +133,7 @@ def _started_as(what: What) -> Dict[str, Any]:
 
 def analysis(what: What, **keys: Any) -> Dict[str, Any]:
     """An analysis from a command, script, file or map, with more of its keys (man cupel-analysis): args, inputs,
-    outputs, env, parameters, limits, profile, runtime, name, quest, labels, post_process, ...; None is left out.
+    outputs, env, parameters, limits, profile, runtime, shell, name, quest, labels, post_process, ...; None is left out.
     Limits may be numbers: bytes, seconds, counts. An analysis file takes only parameters."""
     made = _started_as(what)
     for key, value in keys.items():

@@ -87,6 +87,8 @@ static int check_runtime(const struct config *c, const char *run_id, const json_
 	const char *script = json_object_get(analysis, "command")
 				     ? NULL
 				     : json_string_value(json_array_get(code, 0));
+	if (json_object_get(analysis, "shell")) /* a text, which is as a shell script is */
+		script = "text.sh";
 	int r = then ? key_runtime_now(c, name, script, now, err) : 0;
 	if (r < 0)
 		return r;

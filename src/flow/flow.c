@@ -54,9 +54,9 @@ static size_t pairs_bytes(const struct pairs *pairs)
 size_t flow_task_bytes(const struct flow_task *t)
 {
 	const struct analysis *a = &t->analysis;
-	size_t n = strv_bytes(&a->command) + strv_bytes(&a->args) + strv_bytes(&a->code) +
-		   strv_bytes(&a->allow_missing) + pairs_bytes(&a->env) + pairs_bytes(&a->labels) +
-		   length_of(a->parameters) + length_of(a->quest);
+	size_t n = strv_bytes(&a->command) + strv_bytes(&a->shell) + strv_bytes(&a->args) +
+		   strv_bytes(&a->code) + strv_bytes(&a->allow_missing) + pairs_bytes(&a->env) +
+		   pairs_bytes(&a->labels) + length_of(a->parameters) + length_of(a->quest);
 	for (size_t i = 0; i < a->n_inputs; i++)
 		n += sizeof *a->inputs + length_of(a->inputs[i].path) +
 		     length_of(a->inputs[i].name);

@@ -13,7 +13,8 @@
 #include "spec/parameters.h"
 #include "spec/secret.h"
 
-#define SCHEMA "cupel-key 1" /* changes when the same words come to mean another result */
+#define DEFAULT_SHELL "bash -euo pipefail -c, or sh -eu -c" /* runtime_shell */
+#define SCHEMA        "cupel-key 1" /* changes when the same words come to mean another result */
 
 void fields_begin(struct str *f, const char *domain)
 {
@@ -128,9 +129,7 @@ static int env_part(struct key_maker *m, struct pairs *parts, const char *name, 
 {
 	char hex[HASH_HEX];
 	if (env_is_secret(name, value)) {
-		int r = m->secret.is_set
-				? 0
-				: secret_key_open(m->config->home, &m->secret, err);
+		int r = m->secret.is_set ? 0 : secret_key_open(m->config->home, &m->secret, err);
 		if (r < 0)
 			return err_set(err, ERR_HOST, ENOTSUP,
 				       "the digest of %s can't be made: %.300s", name, err->text);
@@ -216,6 +215,23 @@ static int runtime_part(struct key_maker *m, const struct analysis *a, struct pa
 	return r;
 }
 
+/* The shell is a part of its own, so that it can be named as what changed. Which one a runtime has by default follows from the content of
+ * the runtime, which is in the key. */
+static void command_parts(struct key_maker *m, const struct analysis *a, struct pairs *parts)
+{
+	CLEANUP_STRV struct strv command = { 0 };
+	if (a->command_is_text) {
+		shell_words("sh",
+			    &command); /* as 0.1 had it: what it did not have is the other part */
+		fields_begin(&m->fields, "shell");
+		fields_add(&m->fields, a->shell.n ? NULL : DEFAULT_SHELL);
+		fields_list(&m->fields, &a->shell);
+		key_end_part(m, parts, xstrdup("shell"));
+	}
+	strv_copy(&command, &a->command);
+	list_part(m, parts, "command", &command);
+}
+
 static int make_parts(struct key_maker *m, struct analysis *a, struct pairs *parts, struct err *err)
 {
 	if (a->db_snapshot)
@@ -235,7 +251,7 @@ static int make_parts(struct key_maker *m, struct analysis *a, struct pairs *par
 	key_text_part(m, parts, "schema", SCHEMA);
 	key_text_part(m, parts, "arch", m->arch);
 	key_text_part(m, parts, "network", network_names[a->network]);
-	list_part(m, parts, "command", &a->command);
+	command_parts(m, a, parts);
 	list_part(m, parts, "args", &a->args);
 	if (a->code.n)
 		key_text_part(m, parts, "script", path_base(a->code.v[0]));

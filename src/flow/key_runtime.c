@@ -192,7 +192,9 @@ int key_runtime_part(struct key_maker *m, const struct analysis *a, const char *
 	if (r < 0)
 		return r;
 	struct key_runtime *known = NULL;
-	const char *extension = extension_of(a->code.n && !a->command.n ? a->code.v[0] : NULL);
+	const char *script = a->code.n && !a->command.n ? a->code.v[0] : NULL;
+	/* A text is given to the shell that a shell script would have. */
+	const char *extension = a->command_is_text ? ".sh" : extension_of(script);
 	for (size_t i = 0; i < m->n_runtimes && !known; i++)
 		if (str_eq(m->runtimes[i].name, name) &&
 		    str_eq(m->runtimes[i].extension, extension))

@@ -191,6 +191,8 @@ static void lay_under(struct analysis *a, const struct analysis *all)
 		a->profile = xstrdup(all->profile);
 	if (!a->executor && all->executor)
 		a->executor = xstrdup(all->executor);
+	if (a->command_is_text && !a->shell.n)
+		strv_copy(&a->shell, &all->shell);
 	if (all->quest)
 		a->quest = xstrdup(all->quest);
 	limits_merge(&limits, &a->limits);

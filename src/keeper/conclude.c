@@ -34,6 +34,21 @@ static const char *changed_input(const struct keeper_request *q)
 	return NULL;
 }
 
+/* "bash: line 1: x: unbound variable" and "sh: 1: x: parameter not set" are the last words of a shell that met one. */
+static bool met_unset_variable(int dir_fd)
+{
+	static const char *const words[] = { ": unbound variable\n", ": parameter not set\n" };
+	char text[1024];
+	struct stat st = { 0 };
+	CLEANUP_FD int fd = openat(dir_fd, "stderr.log", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return false;
+	off_t from = st.st_size > (off_t)sizeof text - 1 ? st.st_size - (off_t)sizeof text + 1 : 0;
+	ssize_t n = pread(fd, text, sizeof text - 1, from);
+	text[n > 0 ? n : 0] = '\0';
+	return str_ends(text, words[0]) || str_ends(text, words[1]);
+}
+
 void keeper_read_end(struct keeper_state *s)
 {
 	struct keeping *k = &s->k;
@@ -60,6 +75,8 @@ void keeper_read_end(struct keeper_state *s)
 		k->ending.notebook = &s->notebook;
 	if (k->started_ns)
 		k->ending.input_changed = changed_input(k->q);
+	if (k->ending.strict_shell != STRICT_NONE)
+		k->ending.unset_variable = met_unset_variable(k->record.dir_fd);
 	(void)record_event(&k->record, "ended", describe_end(k), NULL);
 	FAULT_PHASE("end-recorded");
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/path.h"
 #include "keeper/describe.h"
 #include "keeper/state.h"
 
@@ -82,10 +83,18 @@ static bool could_do_without(const struct keeping *k, const char *layers)
 	return true;
 }
 
+static enum strict_shell strict_shell(const struct analysis *a)
+{
+	if (!a->command_is_text || a->shell.n || !a->shell_used.n)
+		return STRICT_NONE;
+	return str_eq(path_base(a->shell_used.v[0]), "bash") ? STRICT_BASH : STRICT_SH;
+}
+
 static void begin_ending(struct keeping *k)
 {
 	k->ending.limits = k->q->plan->limits;
 	k->ending.program = k->q->plan->argv.v[0];
+	k->ending.strict_shell = strict_shell(k->q->analysis);
 	if (k->q->analysis->checkpoint) {
 		k->ending.has_checkpoint = true;
 		k->ending.checkpoint_exit_code = k->q->analysis->checkpoint_exit_code;

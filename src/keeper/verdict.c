@@ -214,6 +214,27 @@ static void decide_box_gone(const struct ending *e, struct verdict *v)
 		     "The box was ended from outside (its init was killed). It was not for memory: the kernel counted no OOM kill.");
 }
 
+/* The shell of a text is stricter than /bin/sh -c: what it would have let pass is named where it is known. */
+static void remark_shell(const struct ending *e, struct verdict *v)
+{
+	const char *shell = e->strict_shell == STRICT_BASH ? "bash -euo pipefail -c" : "sh -eu -c";
+	if (e->strict_shell == STRICT_NONE || v->cause != CAUSE_EXIT)
+		return;
+	if (e->unset_variable)
+		note(v,
+		     " The shell ended it because a variable is not set (option -u): set it, write ${NAME-} in its place, or use 'shell: "
+		     "sh', which has no such option.");
+	else if (e->strict_shell == STRICT_BASH && v->exit_code == 128 + SIGPIPE)
+		note(v,
+		     " Status 141 is how the option pipefail reports a command whose reader stopped early, as in 'zcat FILE | head': write "
+		     "'{ zcat FILE || true; } | head', or use 'shell: sh', which has no such option.");
+	else
+		note(v,
+		     " '%s' ends at the first command that fails (option -e%s), also if that is grep without a match; 'shell: sh' "
+		     "continues.",
+		     shell, e->strict_shell == STRICT_BASH ? ", in a pipeline by pipefail" : "");
+}
+
 static void decide_failure(const struct ending *e, struct verdict *v)
 {
 	v->exit_status = v->exit_code;
@@ -385,6 +406,7 @@ void verdict_decide(const struct ending *e, struct verdict *ret)
 	bool had_code = e->exited && WIFEXITED(e->wait_status);
 	if (e->given) {
 		*ret = *e->given;
+		remark_shell(e, ret);
 		return;
 	}
 	if (had_code && !e->exec_errno)
@@ -405,6 +427,7 @@ void verdict_decide(const struct ending *e, struct verdict *ret)
 		decide_failure(e, &v);
 	else
 		decide_success(e, &v);
+	remark_shell(e, &v);
 	if (e->notebook)
 		add_cell(e->notebook, &v);
 	add_remarks(e, &v);

@@ -64,6 +64,9 @@ struct step_end {
 	char notes[600];      /* one or two sentences */
 };
 
+/* The strict shell that read a command which is one text, where nobody said which. */
+enum strict_shell { STRICT_NONE, STRICT_BASH, STRICT_SH };
+
 /* Everything that was seen of a run. */
 struct ending {
 	bool setup_optional; /* the layer that failed is one that the caller could allow to be missing */
@@ -106,6 +109,8 @@ struct ending {
 	struct symptom symptom;              /* of what it wrote last */
 	struct limits limits;
 	const char *program; /* argv[0] */
+	enum strict_shell strict_shell;
+	bool unset_variable; /* its shell's last words are that a variable is not set */
 	const char *
 		drift; /* NULL, or why the runtime is not fit: it was run in all the same, as was allowed */
 	char missing_layers[128];    /* comma list */

@@ -77,7 +77,9 @@ void checkpoint_key(const struct analysis *a, const struct resolved *r, char ret
 	for (size_t i = 0; i < a->code.n; i++)
 		add_contents(h, path_base(a->code.v[i]), a->code.v[i], &a->code_contents[i]);
 	add_list(h, &a->args);
-	add_list(h, &a->command);
+	CLEANUP_STRV struct strv argv = { 0 };
+	analysis_argv(a, &argv);
+	add_list(h, &argv);
 	add_number(h, a->n_inputs);
 	for (size_t i = 0; i < a->n_inputs; i++)
 		add_contents(h, a->inputs[i].name, a->inputs[i].path, &a->inputs[i].contents);

@@ -285,9 +285,13 @@ static int resolve(const struct config *c, struct analysis *a, enum activation_h
 		.caller_has_work_dir = caller_has_work_dir(c, a, r->id),
 		.deadline_unix = (clock_real_ns() + r->limits.at[LIMIT_TIME].value) / NS_PER_SEC,
 	};
-	if (in_reach)
+	if (a->command_is_text) /* else it is from the record of a run that is run again */
+		strv_release(&a->shell_used);
+	if (in_reach && a->command_is_text)
+		e = runtime_shell(&r->runtime, a, &a->shell_used, err);
+	if (e >= 0 && in_reach)
 		e = plan_make(&request, &r->plan, err);
-	else
+	else if (e >= 0)
 		plan_refused(&request, &r->plan);
 	if (e < 0)
 		return e;

@@ -201,12 +201,48 @@ static int script_argv(const struct runtime *r, const struct analysis *a, const 
 	return 0;
 }
 
+/* Before it is open nothing is known of a tree. */
+static bool is_known(const struct runtime *r)
+{
+	return r->tree || (r->kind != RUNTIME_ROOTFS && r->kind != RUNTIME_IMAGE);
+}
+
+int runtime_shell(const struct runtime *r, const struct analysis *a, struct strv *ret,
+		  struct err *err)
+{
+	/* By its place where it is usual: what an analysis does to PATH is its own affair. */
+	static const char *const bash[] = { "/bin/bash", "/usr/bin/bash", "bash" };
+	if (a->shell.n) {
+		if (is_known(r) && !runtime_has(r, a->shell.v[0]))
+			return err_set(
+				err, ERR_CALLER, ENOENT,
+				"shell: runtime '%s' has no %.200s; install it there, choose another runtime, or name another "
+				"shell",
+				r->name, a->shell.v[0]);
+		strv_copy(ret, &a->shell);
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof bash / sizeof *bash; i++)
+		if (runtime_has(r, bash[i])) {
+			strv_add(ret, bash[i]);
+			strv_add(ret, "-euo");
+			strv_add(ret, "pipefail");
+			strv_add(ret, "-c");
+			return 0;
+		}
+	strv_add(ret, "/bin/sh");
+	strv_add(ret, "-eu");
+	strv_add(ret, "-c");
+	return 0;
+}
+
 int runtime_argv(const struct runtime *r, const struct analysis *a, const char *script_path,
 		 struct strv *ret, struct err *err)
 {
 	if (a->command.n) {
+		int e = a->command_is_text ? runtime_shell(r, a, ret, err) : 0;
 		strv_copy(ret, &a->command);
-		return 0;
+		return e;
 	}
 	return script_argv(r, a, script_path, ret, err);
 }

@@ -95,6 +95,10 @@ bool runtime_has(const struct runtime *r, const char *program);
 /* The built-in one: the host's own /usr. */
 void runtime_system(const struct config *config, struct runtime *ret);
 
+/* The words before a command that is one text: as the analysis says, or `bash -euo pipefail -c` if the runtime has bash, or `sh -eu -c`. Of
+ * a tree it must be open. A shell that is said and not there is an error. */
+int runtime_shell(const struct runtime *r, const struct analysis *a, struct strv *ret,
+		  struct err *err);
 /* The argv that runs the analysis here: its command, or the interpreter for its script as it will be
  * called inside the box (`script_path`). A script without a known ending is run itself and must be
  * executable. An interpreter the runtime lacks is an error that names the remedy. */

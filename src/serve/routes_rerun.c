@@ -19,7 +19,7 @@ struct again {
 	json_t *record;                      /* owned or NULL */
 	char *key;                           /* owned or NULL */
 	char submitter[VIEWER_NAME_MAX + 1]; /* of a pipeline */
-	json_t *env; /* owned or NULL; secret variables, given again */
+	json_t *env;                         /* owned or NULL; secret variables, given again */
 	bool is_anyway;
 	int result;
 	struct err err;

@@ -81,6 +81,8 @@ void analysis_release(struct analysis *a)
 	strv_release(&a->code_origins);
 	strv_release(&a->args);
 	strv_release(&a->command);
+	strv_release(&a->shell);
+	strv_release(&a->shell_used);
 	for (size_t i = 0; i < a->n_inputs; i++)
 		input_release(&a->inputs[i]);
 	free(a->inputs);
@@ -121,6 +123,24 @@ void analysis_add_output(struct analysis *a, const char *pattern, const char *me
 		(struct output){ .pattern = xstrdup(pattern),
 				 .media_type = media_type ? xstrdup(media_type) : NULL,
 				 .required = required };
+}
+
+void analysis_argv(const struct analysis *a, struct strv *ret)
+{
+	if (a->command_is_text)
+		strv_copy(ret, &a->shell_used);
+	strv_copy(ret, &a->command);
+}
+
+/* `sh` is what every text was given to before there was a choice; `bash` is what a runtime with bash has by default. */
+void shell_words(const char *word, struct strv *ret)
+{
+	strv_add(ret, str_eq(word, "sh") ? "/bin/sh" : word);
+	if (str_eq(word, "bash")) {
+		strv_add(ret, "-euo");
+		strv_add(ret, "pipefail");
+	}
+	strv_add(ret, "-c");
 }
 
 void analysis_complete(struct analysis *a, const struct limits *effective)

@@ -86,9 +86,12 @@ struct analysis {
 	struct contents
 		*code_contents; /* owned or NULL; of each of code, once a run was resolved */
 	struct strv args;       /* arguments of the script */
+	struct strv command;    /* argv instead of code, or one text that a shell reads */
+	bool command_is_text;
 	struct strv
-		command; /* argv instead of code; a string in the file becomes /bin/sh -c STRING */
-	struct input *inputs; /* owned */
+		shell; /* as said, for a text: the words before it; none: what the runtime has */
+	struct strv shell_used; /* the words before the text, once a runtime is known */
+	struct input *inputs;   /* owned */
 	size_t n_inputs;
 	char *db_snapshot; /* owned or NULL; an SQLite file of which it is shown a copy; real after resolution */
 	char *db_snapshot_origin; /* owned or NULL; "FILE:LINE:COLUMN" or the option, for messages */
@@ -105,7 +108,8 @@ struct analysis {
 	struct pairs env;
 	struct strv
 		passed; /* names in env that nobody said: they were passed from the caller (defaults.env_pass) */
-	struct pairs secrets; /* name -> keyed digest of those of env that are never recorded: spec/secret.h */
+	struct pairs
+		secrets; /* name -> keyed digest of those of env that are never recorded: spec/secret.h */
 	char *parameters; /* owned or NULL; see parameters.h */
 	struct pairs labels;
 	struct limits limits; /* as said here only */
@@ -149,6 +153,11 @@ int analysis_read_map(const struct document *d, const struct node *map, const ch
 /* Checks what no single value shows: code or command given, names unique, env names well formed
  * and not cupel's own (CUPEL_*), sizes of lists within caps. */
 int analysis_check(const struct analysis *a, struct err *err);
+
+/* What is executed for its command: with the words of the shell before a text. The text alone while the shell is not known. */
+void analysis_argv(const struct analysis *a, struct strv *ret);
+/* The words before a text that `shell: WORD` stands for. */
+void shell_words(const char *word, struct strv *ret);
 
 /* What nobody said, once the limits are resolved: all files below out/ are outputs, none required;
  * the warning, if limits have one, is SIGUSR1. */

@@ -42,7 +42,8 @@ static int program_check(const struct analysis *a, struct err *err)
 	r = strings_check("args", &a->args, err);
 	if (r < 0)
 		return r;
-	return strings_check("command", &a->command, err);
+	r = strings_check("shell", &a->shell, err);
+	return r < 0 ? r : strings_check("command", &a->command, err);
 }
 
 /* Files of code lie side by side at code/NAME in the box. */

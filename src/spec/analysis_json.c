@@ -107,7 +107,16 @@ static int take_args(struct reading *r, const json_t *value)
 
 static int take_command(struct reading *r, const json_t *value)
 {
-	return take_list(r, value, "command", &r->a->command);
+	if (!json_is_string(value)) /* run again, it is executed as it was */
+		return take_list(r, value, "command", &r->a->command);
+	strv_add(&r->a->command, json_string_value(value));
+	r->a->command_is_text = true;
+	return check_exact(r, json_string_value(value), "command");
+}
+
+static int take_shell(struct reading *r, const json_t *value)
+{
+	return take_list(r, value, "shell", &r->a->shell_used);
 }
 
 static int take_allow_missing(struct reading *r, const json_t *value)
@@ -290,6 +299,7 @@ static const struct key keys[] = {
 	{ "code", take_code },
 	{ "args", take_args },
 	{ "command", take_command },
+	{ "shell", take_shell },
 	{ "allow_missing", take_allow_missing },
 	{ "env", take_env },
 	{ "secret_env", take_secrets },
@@ -350,6 +360,10 @@ int analysis_from_json(const json_t *record, const char *origin, struct analysis
 	}
 	if (e < 0)
 		return e;
+	if (a.command_is_text) { /* it never ran: what was recorded is what was said */
+		a.shell = a.shell_used;
+		a.shell_used = (struct strv){ 0 };
+	}
 	*ret = a;
 	a = (struct analysis){ 0 };
 	return 0;

@@ -178,9 +178,36 @@ static int read_command(const struct document *d, const struct node *n, void *ta
 		return r;
 	if (text[0] == '\0')
 		return node_error(d, n, err, "the command is empty; name a program");
-	strv_add(command, "/bin/sh");
-	strv_add(command, "-c");
 	strv_take(command, take_ptr(text));
+	((struct reading *)target)->analysis.command_is_text = true;
+	return 0;
+}
+
+/* A word for a program that takes the text after -c, or all the words before the text. */
+static int read_shell(const struct document *d, const struct node *n, void *target, struct err *err)
+{
+	struct strv *shell = &((struct reading *)target)->analysis.shell;
+	CLEANUP_FREE char *word = NULL;
+	char shown[SHOW_ROOM];
+
+	if (n->kind == NODE_LIST) {
+		int r = n->n ? node_strings(d, n, ANALYSIS_ARGS_MAX, shell, err)
+			     : node_error(d, n, err,
+					  "the list is empty; write one such as [bash, -e, -c]");
+		return r >= 0 && !shell->v[0][0]
+			       ? node_error(d, n, err, "the first word must name a program")
+			       : r;
+	}
+	int r = node_string(d, n, &word, err);
+	if (r < 0)
+		return r;
+	if (!word[0] || strpbrk(word, " \t\r\n"))
+		return node_error(
+			d, n, err,
+			"'%s' is not the name of a program; write sh, bash, a path, or a list of words such as "
+			"[bash, -e, -c]",
+			show_text(word, shown));
+	shell_words(word, shell);
 	return 0;
 }
 
@@ -278,6 +305,7 @@ static const struct {
 	{ { "code", read_code }, IN_WHOLE | IN_STEP },
 	{ { "args", read_args }, IN_WHOLE | IN_STEP },
 	{ { "command", read_command }, IN_WHOLE | IN_STEP },
+	{ { "shell", read_shell }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "inputs", reading_inputs }, IN_WHOLE },
 	{ { "inputs", reading_step_inputs }, IN_STEP },
 	{ { "db_snapshot", read_db_snapshot }, IN_WHOLE },
@@ -322,7 +350,7 @@ static int read_keys(const struct document *d, const struct node *map, unsigned 
 static int program_check(const struct document *d, const struct node *root, struct err *err)
 {
 	const struct node *code = map_get(root, "code"), *command = map_get(root, "command");
-	const struct node *args = map_get(root, "args");
+	const struct node *args = map_get(root, "args"), *shell = map_get(root, "shell");
 
 	if (code && command)
 		return node_error(d, code->line > command->line ? code : command, err,
@@ -335,6 +363,10 @@ static int program_check(const struct document *d, const struct node *root, stru
 		return node_error(d, args, err,
 				  "args are the arguments of code; put those of a command into the "
 				  "command itself");
+	if (shell && (code || command->kind == NODE_LIST))
+		return node_error(d, shell, err,
+				  "no shell reads %s; 'shell' is for a command that is one text",
+				  code ? "code" : "a command that is a list");
 	return 0;
 }
 

@@ -43,6 +43,21 @@ static void add_pairs(struct making *m, const char *key, const struct pairs *pai
 	json_object_set_new(m->o, key, o);
 }
 
+/* A text goes as a text: whoever runs it finds the shell, unless that was said or found here. */
+static void add_command(struct making *m, const struct analysis *a)
+{
+	const struct strv *shell = a->shell_used.n ? &a->shell_used : &a->shell;
+	if (!a->command.n)
+		return;
+	if (!a->command_is_text) {
+		add_list(m, "command", &a->command);
+		return;
+	}
+	add_text(m, "command", a->command.v[0]);
+	if (shell->n)
+		add_list(m, "shell", shell);
+}
+
 static void add_inputs(struct making *m, const struct analysis *a)
 {
 	json_t *array = json_array();
@@ -122,8 +137,7 @@ int analysis_request(const struct analysis *a, json_t **ret, struct err *err)
 		add_list(&m, "code", &a->code);
 	if (a->args.n)
 		add_list(&m, "args", &a->args);
-	if (a->command.n)
-		add_list(&m, "command", &a->command);
+	add_command(&m, a);
 	if (a->n_inputs)
 		add_inputs(&m, a);
 	if (a->n_outputs)

@@ -93,6 +93,23 @@ static json_t *outputs_json(const struct analysis *a)
 	return array;
 }
 
+/* What is executed; a text alone if no shell was found for it, since its runtime is out of reach. */
+static void set_command(json_t *o, const struct analysis *a)
+{
+	CLEANUP_STRV struct strv argv = { 0 };
+	if (!a->command.n)
+		return;
+	analysis_argv(a, &argv);
+	if (a->command_is_text && !a->shell_used.n)
+		set_text(o, "command", a->command.v[0]);
+	else
+		json_object_set_new(o, "command", strv_json(&argv));
+	if (a->shell_used.n)
+		json_object_set_new(o, "shell", strv_json(&a->shell_used));
+	else if (a->command_is_text && a->shell.n)
+		json_object_set_new(o, "shell", strv_json(&a->shell));
+}
+
 /* Values that are secret stay out of every record; what can be known of them is whether they changed. */
 static void set_env(json_t *o, const struct analysis *a)
 {
@@ -130,8 +147,7 @@ json_t *analysis_json(const struct analysis *a)
 		json_object_set_new(o, "code_contents", code_json(a));
 	if (a->args.n)
 		json_object_set_new(o, "args", strv_json(&a->args));
-	if (a->command.n)
-		json_object_set_new(o, "command", strv_json(&a->command));
+	set_command(o, a);
 	json_object_set_new(o, "inputs", inputs_json(a));
 	if (a->db_snapshot) /* its digest is known when it is made: keeper/prepare.c */
 		json_object_set_new(o, "db_snapshot",

@@ -310,7 +310,7 @@ def test_the_callers_whole_environment_can_be_given(cupel, python):
     """Names that cupel sets itself are dropped, and said."""
     told = python(cupel, """
         os.environ.update({"CUPEL_RUN_ID": "not this", "CUPEL_X": "x", "OF_THE_CALLER": "y", "BASH_FUNC_f%%": "() { :; }"})
-        result = isolated_run("echo $CUPEL_RUN_ID $CUPEL_X $OF_THE_CALLER", env=os.environ.copy())
+        result = isolated_run("echo $CUPEL_RUN_ID ${CUPEL_X-} $OF_THE_CALLER", env=os.environ.copy())
         other = isolated_run(["true"], env={"A": "1"})
         note = [note.text for note in result.notes if note.code == "env-dropped"]
         tell(facts(result), result.stdout == f"{result.run_id} y\\n", note, note[0] in result.completion_notes, other.has("env-dropped"))

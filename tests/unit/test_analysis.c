@@ -83,12 +83,51 @@ static void commands_have_two_forms(void **state)
 	(void)state;
 
 	assert_int_equal(parse("command: echo 'a b' | wc\n", &a, NULL), 0);
-	assert_int_equal(a.command.n, 3);
-	assert_string_equal(a.command.v[0], "/bin/sh");
-	assert_string_equal(a.command.v[2], "echo 'a b' | wc");
+	assert_int_equal(a.command.n, 1);
+	assert_true(a.command_is_text);
+	assert_string_equal(a.command.v[0], "echo 'a b' | wc");
+	assert_int_equal(a.shell.n, 0);
 	assert_int_equal(parse("command: [echo, a b]\n", &b, NULL), 0);
 	assert_int_equal(b.command.n, 2);
 	assert_string_equal(b.command.v[1], "a b");
+	assert_false(b.command_is_text);
+}
+
+static void shells(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} good[] = {
+		{ "command: x\nshell: sh\n", "/bin/sh -c" },
+		{ "command: x\nshell: bash\n", "bash -euo pipefail -c" },
+		{ "command: x\nshell: /bin/dash\n", "/bin/dash -c" },
+		{ "command: x\nshell: [bash, -c]\n", "bash -c" },
+	};
+	static const struct {
+		const char *text, *words;
+	} bad[] = {
+		{ "command: [x]\nshell: sh\n", ":2:8: no shell reads a command that is a list" },
+		{ "code: /x.py\nshell: sh\n", ":2:8: no shell reads code" },
+		{ "command: x\nshell: bash -e\n", ":2:8: 'bash -e' is not the name of a program" },
+		{ "command: x\nshell: []\n", ":2:8: the list is empty" },
+		{ "command: x\nshell: ['']\n", ":2:8: the first word must name a program" },
+		{ "command: x\nshell: {a: b}\n", ":2:8: " },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		CLEANUP_ANALYSIS struct analysis a = { 0 };
+		CLEANUP_STR struct str words = { 0 };
+		assert_int_equal(parse(good[i].text, &a, NULL), 0);
+		for (size_t k = 0; k < a.shell.n; k++)
+			str_addf(&words, "%s%s", k ? " " : "", a.shell.v[k]);
+		assert_string_equal(str_text(&words), good[i].words);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		CLEANUP_ANALYSIS struct analysis a = { 0 };
+		struct err err = { 0 };
+		if (parse(bad[i].text, &a, &err) >= 0 || !strstr(err.text, bad[i].words))
+			fail_msg("%s: %s", bad[i].text, err.text);
+	}
 }
 
 static void what_nobody_said_is_completed(void **state)
@@ -344,6 +383,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_full_file_is_read),
 		cmocka_unit_test(commands_have_two_forms),
+		cmocka_unit_test(shells),
 		cmocka_unit_test(what_nobody_said_is_completed),
 		cmocka_unit_test(every_mistake_has_its_place),
 		cmocka_unit_test(lists_are_capped),

@@ -131,6 +131,53 @@ static char *difference(const struct analysis *a, const struct analysis *b)
 	return xstrdup(str_text(&text));
 }
 
+/* Version 0.1 gave a text to /bin/sh -c and said no more of it. */
+static void the_shell_of_a_text_is_what_is_new(void **state)
+{
+	const struct world *w = *state;
+	static const char text[] = "sort data/reads | gzip > out/x";
+	CLEANUP_ANALYSIS struct analysis before = asked(w), now = asked(w), sh = asked(w);
+	CLEANUP_ANALYSIS struct analysis again = asked(w);
+	struct analysis *const all[] = { &before, &now, &sh, &again };
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		strv_release(&all[i]->code);
+		strv_release(&all[i]->args);
+	}
+	shell_words("sh", &before.command);
+	strv_add(&before.command, text);
+	shell_words("sh", &sh.shell);
+	for (size_t i = 1; i < sizeof all / sizeof *all; i++) {
+		strv_add(&all[i]->command, text);
+		all[i]->command_is_text = true;
+	}
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		key_of(w, all[i]);
+	CLEANUP_FREE char *first = difference(&before, &now), *second = difference(&now, &sh);
+	CLEANUP_FREE char *third = difference(&before, &sh);
+	assert_string_equal(first, "shell");
+	assert_string_equal(second, "shell");
+	assert_string_equal(third, "shell");
+	assert_string_equal(now.key.sha256, again.key.sha256);
+}
+
+/* A part is recorded: without the key of the home nobody can try values against it. */
+static void secrets_are_keyed(void **state)
+{
+	const struct world *w = *state;
+	CLEANUP_ANALYSIS struct analysis a = asked(w), b = asked(w), c = asked(w);
+	pairs_set(&a.env, "API_TOKEN", "x");
+	pairs_set(&b.env, "API_TOKEN", "x");
+	pairs_set(&c.env, "API_TOKEN", "x");
+	key_of(w, &a);
+	key_of(w, &b);
+	assert_string_equal(a.key.sha256, b.key.sha256);
+	CLEANUP_FREE char *key = path_join(w->home, "secret.key");
+	assert_int_equal(unlink(key), 0);
+	key_of(w, &c);
+	CLEANUP_FREE char *changed = difference(&a, &c);
+	assert_string_equal(changed, "env API_TOKEN");
+}
+
 static void all_parts_have_names(void **state)
 {
 	const struct world *w = *state;
@@ -234,6 +281,10 @@ static void add_env(const struct world *w, struct analysis *a)
 {
 	pairs_set(&a->env, "X", "");
 }
+static void add_secret(const struct world *w, struct analysis *a)
+{
+	pairs_set(&a->env, "API_TOKEN", "x");
+}
 static void pass_env(const struct world *w, struct analysis *a)
 {
 	assert_int_equal(setenv("CUPEL_TEST_PASSED", "1", 1), 0);
@@ -306,6 +357,7 @@ static void each_dependency_changes_it(void **state)
 		{ change_kind, "input data/a, input data/tree" },
 		{ change_env, "env LANG" },
 		{ add_env, "env X" },
+		{ add_secret, "env API_TOKEN" },
 		{ pass_env, "env CUPEL_TEST_PASSED" },
 		{ change_parameters, "parameter q" },
 		{ drop_parameters, "parameter q" },
@@ -687,6 +739,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(all_parts_have_names),
+		TEST(the_shell_of_a_text_is_what_is_new),
+		TEST(secrets_are_keyed),
 		TEST(each_dependency_changes_it),
 		TEST(nothing_else_changes_it),
 		TEST(edits_at_once_are_seen),

@@ -58,7 +58,7 @@ def _positional(cwd: Any, env: Any, timeout_seconds: Any, options: Dict[str, Any
 
 def isolated_run(cmd: Command, cwd: Optional[StrPath] = None, env: Optional[Mapping[str, str]] = None,
                  timeout_seconds: Optional[float] = None, **options: Any) -> RuntimeResult:
-    """Runs a command: a list of words, or a text for /bin/sh. `options`: see Options."""
+    """Runs a command: a list of words, or a text for the runtime's shell. `options`: see Options."""
     return _perform(_command(cmd, _positional(cwd, env, timeout_seconds, options)))
 
 
@@ -191,8 +191,10 @@ def _post_process(what: Union[Command, "os.PathLike[str]"], of: Union[RuntimeRes
         made = dataclasses.replace(asked, inputs=[*asked.inputs, *earlier], labels=labels)
         if script:
             return _script(what, args, (), made, "post_process")(door)  # type: ignore[arg-type]
-        words = jobs.command_of(what)["command"]  # type: ignore[arg-type]
-        return jobs.make({"command": [*words, *args]}, made, "post_process")
+        command = jobs.command_of(what)["command"]  # type: ignore[arg-type]
+        if isinstance(command, str) and args:  # they are $0, $1, ... of the text, which only words can say
+            command = [*jobs.shell_words(made.shell or "sh"), command]
+        return jobs.make({"command": [*command, *args] if args else command}, made, "post_process")
 
     return make
 

@@ -10,7 +10,7 @@ import shutil
 import stat
 import sys
 import threading
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from ..errors import CupelError, Refused
 from ..program import Program
@@ -186,20 +186,24 @@ def show(cwd: str, taken: Set[str]) -> Shown:
     return Shown([(path, name) for name, path in inputs.items()], links, left_out)
 
 
-def linked(command: Sequence[str], shown: Shown) -> List[str]:
+def linked(command: Union[str, Sequence[str]], shown: Shown) -> Union[str, List[str]]:
     """The command behind a few words of shell that make the links."""
     if not shown.links:
-        return list(command)
+        return command if isinstance(command, str) else list(command)
     lines = []
     for target, sources in shown.links.items():
         words = " ".join(shlex.quote(source) for source in sources)
         if sources:
             lines.append(f"ln -s -- {words} {shlex.quote(target)}" + ("/" if target in (".", *_SHARED) else ""))
+    if isinstance(command, str):
+        return "\n".join([*lines, command])
     return ["/bin/sh", "-c", "\n".join([*lines, 'exec "$@"']), "sh", *command]
 
 
-def inside(command: Sequence[str], cwd: Optional[str]) -> List[str]:
-    """Words that name this Python, or a path in `cwd`, as they are called in the box."""
+def inside(command: Union[str, Sequence[str]], cwd: Optional[str]) -> Union[str, List[str]]:
+    """Words that name this Python, or a path in `cwd`, as they are called in the box. A text is left as it is."""
+    if isinstance(command, str):
+        return command
     words = [os.fspath(word) for word in command]
     if words and words[0] == sys.executable and not words[0].startswith(("/usr/", "/bin/")):
         words[0] = "python3"

@@ -24,6 +24,7 @@ class Options:
     by cupel's names; metadata: of the analysis, for limits and names that no argument says;
     inputs: paths, (path, name) pairs: shown as data/NAME; outputs: globs in the working directory;
     outputs_to: a directory to which verified outputs are copied (False: none, also not to a temporary directory);
+    shell: reads a command that is a text, "sh" as `shell=True` of subprocess does (man cupel-analysis);
     run_id: of the run, used once; analysis_id: a label; capture_bytes: how much of stdout and stderr is returned.
     """
 
@@ -37,6 +38,7 @@ class Options:
     limits: Optional[Mapping[str, Limit]] = None
     metadata: Optional[Mapping[str, Any]] = None
     runtime: Optional[str] = None
+    shell: Union[str, Sequence[str], None] = None
     profile: Optional[str] = None
     inputs: Sequence[Input] = ()
     outputs: Optional[Sequence[Any]] = None
@@ -131,8 +133,12 @@ def make(what: Mapping[str, Any], options: Options, profile: Optional[str] = Non
         shown = directory.show(cwd, {input_name(item) for item in inputs})
         inputs += shown.inputs
         left_out = shown.left_out
+        if isinstance(made.get("command"), str) and options.shell is not None and shown.links:
+            made["command"] = [*shell_words(options.shell), made["command"]]
         if "command" in made:
             made["command"] = directory.linked(made["command"], shown)
+    if isinstance(made.get("command"), str) and options.shell is not None:
+        made["shell"] = options.shell if isinstance(options.shell, str) else [*options.shell]
     metadata = options.metadata
     profile = options.profile or _text(metadata, "profile") or profile
     if profile in limits.ALIASES:
@@ -151,12 +157,21 @@ def make(what: Mapping[str, Any], options: Options, profile: Optional[str] = Non
                _outputs_to(options, cwd), options.capture_bytes, left_out, dropped)
 
 
+def shell_words(shell: Union[str, Sequence[str]]) -> List[str]:
+    """The words before a text, as `shell` of an analysis file stands for them."""
+    if not isinstance(shell, str):
+        return [*shell]
+    if shell == "bash":
+        return ["bash", "-euo", "pipefail", "-c"]
+    return ["/bin/sh" if shell == "sh" else shell, "-c"]
+
+
 def command_of(cmd: Union[str, Sequence[StrPath]]) -> Dict[str, Any]:
     """A text is for a shell, a list is not."""
     if isinstance(cmd, str):
         if not cmd.strip():
             raise ValueError("the command is empty")
-        return {"command": ["/bin/sh", "-c", cmd]}
+        return {"command": cmd}
     if isinstance(cmd, (bytes, Mapping)) or not isinstance(cmd, Sequence):
         raise TypeError(f"a command is a list of texts, or a text, not {type(cmd).__name__}")
     words = [os.fspath(word) for word in cmd]

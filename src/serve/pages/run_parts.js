@@ -109,7 +109,7 @@ export function provenance(run) {
 	const digest = { label: "SHA-256", cell: (i) => el("code", null, clean(i.sha256 || NONE, 64)) };
 	const known = Object.entries(given).filter(([key, value]) => value !== null && typeof value !== "object" && !["head", "rerun_of"].includes(key));
 	return [pairs([
-		["Command", a.command ? words(a.command) : null],
+		["Command", a.command ? words(Array.isArray(a.command) ? a.command : [a.command]) : null],
 		["Arguments", (a.args || []).length ? words(a.args) : null],
 		["Pipeline", a.pipeline ? [runLink(a.pipeline.id), `, step ${clean(a.pipeline.step, 80)}`] : null],
 		["Again of", a.rerun_of ? runLink(a.rerun_of) : null],

@@ -283,7 +283,6 @@ static dev_t dev_of(int fd)
 static int add_unlinked(struct scratch *s, struct scratch_use *use)
 {
 	uint64_t begun_ns = clock_monotonic_ns();
-	int r = 0;
 	if (begun_ns >= s->unlinked_due_ns) {
 		dev_t dev = dev_of(s->dir_fd);
 		const struct unlinked_request request = {
@@ -293,17 +292,21 @@ static int add_unlinked(struct scratch *s, struct scratch_use *use)
 			.max_inodes = s->limit_inodes,
 			.devs = { dev, s->beside_fd >= 0 ? dev_of(s->beside_fd) : dev },
 		};
-		r = unlinked_measure(&request, &s->unlinked);
+		s->unlinked_result = unlinked_measure(&request, &s->unlinked);
 		uint64_t now_ns = clock_monotonic_ns(), wait_ns = 20 * (now_ns - begun_ns);
 		s->unlinked_due_ns = now_ns +
 				     (wait_ns < UNLINKED_MAX_NS ? wait_ns : UNLINKED_MAX_NS);
 	}
+	int r = s->unlinked_result;
 	use->bytes += s->unlinked.bytes;
 	use->inodes += s->unlinked.inodes;
 	if (r >= 0 && s->unlinked.unread)
 		(void)snprintf(use->uncounted, sizeof use->uncounted,
 			       "%u process%s whose open files cannot be read", s->unlinked.unread,
 			       s->unlinked.unread == 1 ? "" : "es");
+	else if (r == -ETIME)
+		(void)snprintf(use->uncounted, sizeof use->uncounted,
+			       "its open files are too many to be counted in time");
 	else if (r < 0 && r != -E2BIG)
 		(void)snprintf(use->uncounted, sizeof use->uncounted,
 			       "its open files cannot be read: %s", strerrordesc_np(-r));

@@ -39,6 +39,7 @@ struct scratch {
 	/* What a watched directory needs: */
 	struct scratch_box box;
 	struct unlinked_use unlinked; /* when it was counted last */
+	int unlinked_result;          /* of that count, as unlinked_measure gave it */
 	uint64_t unlinked_due_ns;     /* monotonic: counted again from then on */
 };
 

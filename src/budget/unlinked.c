@@ -15,11 +15,15 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fs.h"
 #include "base/inodes.h"
 #include "base/num.h"
 #include "base/str.h"
 
 #define DELETED " (deleted)"
+/* The keeper does nothing else meanwhile, and so ends no run at its time limit. */
+#define COUNT_MAX_NS (5 * NS_PER_SEC)
 
 /* A mapped file that the kernel does not let us ask for its size: at least as long as what is mapped of it. */
 struct mapped {
@@ -33,6 +37,7 @@ struct finding {
 	struct inode_set seen[2]; /* one for each of q->devs */
 	struct mapped *mapped;    /* owned */
 	size_t n_mapped, room_mapped;
+	uint64_t end_ns; /* monotonic; then it took too long */
 	struct unlinked_use use;
 };
 
@@ -56,6 +61,8 @@ static size_t dev_find(const struct finding *f, dev_t dev)
 static int count_link(struct finding *f, int dir_fd, const char *name)
 {
 	struct stat st;
+	if (clock_monotonic_ns() > f->end_ns)
+		return -ETIME;
 	if (fstatat(dir_fd, name, &st, AT_NO_AUTOMOUNT) < 0)
 		return errno == ENOENT || errno == ESRCH ? 0 : -errno;
 	size_t at = dev_find(f, st.st_dev);
@@ -160,6 +167,8 @@ static int count_mappings(struct finding *f, int process_fd)
 	size_t room = 0;
 	for (ssize_t n; (n = getline(&line, &room, file)) > 0;) {
 		size_t tail = sizeof DELETED - 1;
+		if (clock_monotonic_ns() > f->end_ns)
+			return -ETIME;
 		if (line[n - 1] == '\n')
 			line[--n] = '\0';
 		if ((size_t)n <= tail || !str_eq(line + (size_t)n - tail, DELETED))
@@ -192,7 +201,23 @@ static bool is_gone(int r)
 	return r == -ENOENT || r == -ESRCH;
 }
 
-static int count_threads(struct finding *f, int process_fd, pid_t pid)
+static bool is_refused(int r)
+{
+	return r == -EACCES || r == -EPERM;
+}
+
+/* The first thread of a process may end before the others, and stays until they end, too: it holds nothing, and may not be looked into. */
+static bool is_dead(int tasks_fd, const char *name)
+{
+	char path[32], text[2048];
+	(void)snprintf(path, sizeof path, "%.20s/stat", name);
+	const char *behind =
+		fs_read_small(tasks_fd, path, text, sizeof text) < 0 ? NULL : strrchr(text, ')');
+	return behind && (behind[1] == ' ' && (behind[2] == 'Z' || behind[2] == 'X'));
+}
+
+/* *ret_living: a thread that has not ended, for what all of them share; 0 if there is none. */
+static int count_threads(struct finding *f, int process_fd, pid_t pid, pid_t *ret_living)
 {
 	int fd = openat(process_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -207,32 +232,53 @@ static int count_threads(struct finding *f, int process_fd, pid_t pid)
 	while ((entry = readdir(dir))) {
 		uint64_t tid = 0;
 		if (num_u64(entry->d_name, INT32_MAX, &tid) < 0 ||
-		    shares_descriptors(pid, (pid_t)tid))
+		    shares_descriptors(pid, (pid_t)tid) ||
+		    ((pid_t)tid == pid && is_dead(dirfd(dir), entry->d_name)))
 			continue;
 		int r = count_thread(f, dirfd(dir), entry->d_name);
-		if (r < 0 && !is_gone(r))
+		if (is_gone(r))
+			continue;
+		if (r < 0)
 			return r;
+		if (!*ret_living)
+			*ret_living = (pid_t)tid;
 	}
 	return 0;
 }
 
-/* The pid may be another process's by now: its namespace tells. */
-static int count_process(struct finding *f, pid_t pid)
+static int open_process(pid_t pid)
 {
 	char path[32];
-	struct stat ns;
 	(void)snprintf(path, sizeof path, "/proc/%d", (int)pid);
-	CLEANUP_FD int process_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* What all threads share is asked of one that lives: the kernel has it for no other. */
+static int count_shared(struct finding *f, pid_t living)
+{
+	CLEANUP_FD int fd = open_process(living);
+	if (fd < 0)
+		return fd;
+	int r = count_link(f, fd, "exe");
+	return r < 0 ? r : count_mappings(f, fd);
+}
+
+/* The pid may be another process's by now: its namespace tells. *ret_inside: it is one of the box's. */
+static int count_process(struct finding *f, pid_t pid, bool *ret_inside)
+{
+	struct stat ns;
+	pid_t living = 0;
+	CLEANUP_FD int process_fd = open_process(pid);
 	if (process_fd < 0)
-		return -errno;
+		return process_fd;
 	if (fstatat(process_fd, "ns/pid", &ns, 0) < 0)
 		return -errno;
 	if (f->q->pid_ns && ns.st_ino != f->q->pid_ns)
 		return 0;
-	int r = count_threads(f, process_fd, pid);
-	if (r >= 0)
-		r = count_link(f, process_fd, "exe");
-	return r < 0 ? r : count_mappings(f, process_fd);
+	*ret_inside = true;
+	int r = count_threads(f, process_fd, pid, &living);
+	return r < 0 || !living ? r : count_shared(f, living);
 }
 
 static void add_mapped(struct finding *f)
@@ -245,15 +291,15 @@ static void add_mapped(struct finding *f)
 		}
 }
 
-/* A box's own process that must not be looked into could hide anything; of all processes of the host most are others'. */
+/* A box's own process that may not be looked into could hide anything; of all processes of the host most are others'. */
 static int count_pid(struct finding *f, const char *text, bool is_member)
 {
 	uint64_t pid = 0;
 	if (num_u64(text, INT32_MAX, &pid) < 0 || pid == 0 || (pid_t)pid == f->q->init_pid ||
 	    (pid_t)pid == getpid())
 		return 0;
-	int r = count_process(f, (pid_t)pid);
-	if (r == -EACCES || r == -EPERM) {
+	int r = count_process(f, (pid_t)pid, &is_member);
+	if (is_refused(r)) {
 		f->use.unread += is_member;
 		return 0;
 	}
@@ -291,7 +337,8 @@ static int count_namespace(struct finding *f)
 
 int unlinked_measure(const struct unlinked_request *q, struct unlinked_use *ret)
 {
-	CLEANUP(finding_release) struct finding f = { .q = q };
+	CLEANUP(finding_release)
+	struct finding f = { .q = q, .end_ns = clock_monotonic_ns() + COUNT_MAX_NS };
 	int group_fd = q->budget->ops->members_fd(q->budget);
 	if (group_fd < 0 && !q->pid_ns)
 		return -EOPNOTSUPP;

@@ -24,5 +24,5 @@ struct unlinked_use {
 	unsigned unread; /* processes that could not be looked into */
 };
 
-/* Counts each file once. -EOPNOTSUPP: the box has neither a group nor a known pid namespace. */
+/* Counts each file once. -ETIME: there are too many to be counted within seconds. -EOPNOTSUPP: the box has neither a group nor a known pid namespace. */
 int unlinked_measure(const struct unlinked_request *q, struct unlinked_use *ret);

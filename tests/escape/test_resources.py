@@ -251,6 +251,20 @@ if tid < 0:
 os.close(fd)
 wait()
 """,
+    "open in a process without its first thread": """
+import threading
+fd = fill(".", MANY)
+threading.Thread(target=signal.pause).start()
+ctypes.CDLL(None).pthread_exit(None)
+""",
+    "mapped in a process without its first thread": """
+import threading
+fd = fill(".", MANY)
+m = mmap.mmap(fd, MANY * MIB, mmap.MAP_SHARED, mmap.PROT_READ)
+os.close(fd)
+threading.Thread(target=signal.pause).start()
+ctypes.CDLL(None).pthread_exit(None)
+""",
     "an unreadable directory": """
 os.makedirs("d/e")
 os.chdir("d/e")
@@ -305,6 +319,30 @@ def test_hidden_bytes_count(cupel, way):
         why = result.verdict["evidence"]["disk_uncounted"]
         assert why == "1 unreadable directory"
         assert why in result.verdict["completion_notes"]
+
+
+# Many hosts give an ordinary user no groups: then the box's processes are found by their namespace.
+NO_GROUP = ("--allow-missing", "memory", "--allow-missing", "cpu", "--allow-missing", "pids")
+
+
+@pytest.mark.parametrize("group", ["group", "no group"])
+def test_a_process_that_nobody_may_look_into(callers, group):
+    """It may hide anything, so it ends the run; a moment of it, as many programs have at their start, does not."""
+    user = callers("user")
+    options = ()
+    if group == "no group":
+        user.config.write_text("cgroup: {parent: cupel-test-nowhere}\n", encoding="utf-8")
+        options = NO_GROUP
+    script = FILL_HIDDEN + (
+        "prctl = ctypes.CDLL(None).prctl\nassert prctl(4, 0, 0, 0, 0) == 0  # PR_SET_DUMPABLE\n"
+    )
+    limits = (*options, "--disk", "24M", "--file-size", "1G", "--time", f"{20 * lib.SLOW}s")
+    result = user.run(*limits, "--", "python3", "-c", script + "fd = fill('.', 40)\nwait()\n")
+    assert bool(result.receipt["budget"]["values"]) == (group == "group")
+    assert result.cause == "disk", result.stderr
+    assert result.verdict["evidence"]["disk_uncounted"] == "1 process whose open files cannot be read"
+    result = user.run(*limits, "--", "python3", "-c", script + "assert prctl(4, 1, 0, 0, 0) == 0\n")
+    assert result.cause == "ok", result.verdict["completion_notes"]
 
 
 @pytest.mark.parametrize("way", [way for way in HIDDEN if "directory" not in way])

@@ -251,14 +251,14 @@ static int sqlite_rows(const struct reading *r, const char *name, struct err *er
 	return e;
 }
 
-static int sqlite_tables(const struct reading *r, enum depth depth, struct err *err)
+static int sqlite_tables(const struct reading *r, struct err *err)
 {
 	CLEANUP_STRV struct strv names = { 0 };
 	int e = r->ledger->ops->script(r->ledger, "BEGIN", err);
 	if (e >= 0)
 		e = ask(r, "SELECT type || ' ' || name, sql FROM sqlite_master", schema_row,
 			r->items, err);
-	if (r->level == WATCH_SCHEMA || depth < DEPTH_CONTENT)
+	if (r->level == WATCH_SCHEMA)
 		return e;
 	if (e >= 0)
 		e = ask(r,
@@ -282,7 +282,7 @@ static int look_sqlite(const struct protect_look *q, struct reading *r, struct e
 	if (e < 0)
 		return e;
 	r->ledger = l;
-	e = sqlite_tables(r, q->depth, err);
+	e = sqlite_tables(r, err);
 	if (ledger_sqlite_is_stale(l))
 		return err_set(err, ERR_HOST, ESTALE, "it was changed while it was read");
 	return e;

@@ -207,8 +207,9 @@ void protect_compare(const struct protect_state *then, struct protect_state *now
 		drifts_add(ret, went ? DRIFT_MISSING : DRIFT_ADDED, shown, NULL, NULL);
 		return;
 	}
-	/* By stat nothing was read of what is in an SQLite file; its bytes tell nothing that its rows don't. */
-	const struct database_compared how = { depth, now->level };
+	/* An SQLite file has no counters: it was read in full, or not at all; its bytes tell nothing that its rows don't. */
+	const struct database_compared how = { now->thing == THING_SQLITE ? DEPTH_CONTENT : depth,
+					       now->level };
 	if (now->thing == THING_POSTGRES || (now->thing == THING_SQLITE && !now->is_unread))
 		database_compare(&then->snapshot.items, &now->snapshot.items, &how, ret);
 	if (now->thing != THING_SQLITE || (depth < DEPTH_CONTENT && !protect_needs_reading(now)))

@@ -371,6 +371,8 @@ def test_how_closely_a_database_is_watched(rooted, request, kind, level):
         change(sql)
         status, word = (1, "changed") if level in levels else (0, "ok")
         assert rooted.call("check", "--deep", status=status)[0]["status"] == word, sql
+        if kind == "sqlite" and level != "content":  # a server counts late, and the file itself has changed
+            assert rooted.call("check", status=status)[0]["status"] == word, sql
     if level == "schema":
         rooted.accept()
         events, _ = rooted.while_running(lambda: change("DELETE FROM users"))

@@ -15,6 +15,7 @@
 struct guarded {
 	const char *what;             /* borrowed from the configuration */
 	struct protect_state *before; /* owned or NULL: could not be looked at */
+	bool is_read; /* a step's own SQLite file of which only the schema or the rows count: its stat tells nothing of them */
 	struct err err;
 };
 
@@ -25,14 +26,26 @@ struct guard {
 	struct guarded v[];
 };
 
-static int look(const struct keeper_state *s, const char *what, struct protect_state **ret,
+static bool is_steps_own(const struct keeper_state *s, const char *what)
+{
+	const char *writes = s->k.q->writes;
+	return writes && dburl_is(what) && dburl_same(writes, what);
+}
+
+static enum depth depth_of(const struct guarded *one)
+{
+	return one->is_read ? DEPTH_CONTENT : DEPTH_STAT;
+}
+
+static int look(const struct keeper_state *s, const struct guarded *one, struct protect_state **ret,
 		struct err *err)
 {
 	struct protect_baseline b = { 0 };
+	const char *what = one->what;
 	const struct protect_look q = { .config = s->k.q->config,
 					.what = what,
-					.depth = DEPTH_STAT,
-					.is_around = true,
+					.depth = depth_of(one),
+					.is_around = !one->is_read,
 					.max = PROTECT_AROUND_MAX };
 	bool is_huge = protect_baseline_read(q.config, what, &b, NULL) >= 0 &&
 		       b.files > PROTECT_AROUND_MAX;
@@ -50,7 +63,19 @@ static void look_before(void *data)
 	struct keeper_state *s = data;
 	struct guard *g = s->guard;
 	for (size_t i = 0; i < g->n; i++)
-		(void)look(s, g->v[i].what, &g->v[i].before, &g->v[i].err);
+		if (!g->v[i].is_read)
+			(void)look(s, &g->v[i], &g->v[i].before, &g->v[i].err);
+}
+
+/* No other thread may run meanwhile: reading takes the rights of the file's owner. */
+static void read_before(struct keeper_state *s, struct guarded *one)
+{
+	if (!is_steps_own(s, one->what) || !str_starts(one->what, "sqlite:") ||
+	    config_watch_level(s->k.q->config, one->what) == WATCH_CONTENT)
+		return;
+	one->is_read = true;
+	task_join(&s->sync_task);
+	(void)look(s, one, &one->before, &one->err);
 }
 
 void guard_begin(struct keeper_state *s)
@@ -61,8 +86,10 @@ void guard_begin(struct keeper_state *s)
 	s->guard = xcalloc(1, sizeof *s->guard + watch->n * sizeof *s->guard->v);
 	s->guard->n = watch->n;
 	s->guard->since_real_ns = clock_real_ns();
-	for (size_t i = 0; i < watch->n; i++)
+	for (size_t i = 0; i < watch->n; i++) {
 		s->guard->v[i].what = watch->v[i];
+		read_before(s, &s->guard->v[i]);
+	}
 	task_start(&s->guard->task, look_before, s);
 }
 
@@ -175,6 +202,19 @@ static void say_written(struct keeper_state *s, const char *what, const char *by
 	(void)ledger_health_keep(s->k.q->config, &h, NULL);
 }
 
+/* Was it right before the step what had been accepted? */
+static bool was_accepted(const struct protect_baseline *b, const struct guarded *one)
+{
+	CLEANUP_PROTECT_STATE struct protect_state *then = NULL;
+	CLEANUP_DRIFTS struct drifts d = { 0 };
+	if (!one->is_read)
+		return protect_same(b, one->before);
+	if (protect_baseline_state(b, one->what, &then, NULL) < 0)
+		return false;
+	protect_compare(then, one->before, depth_of(one), &d);
+	return d.n_all == 0;
+}
+
 /* The step's database as it is now becomes what was accepted, if that is what it was right before the step. */
 static bool accept_written(struct keeper_state *s, const struct guarded *one)
 {
@@ -186,7 +226,7 @@ static bool accept_written(struct keeper_state *s, const struct guarded *one)
 					.max = PROTECT_FILES_MAX };
 	struct err err = { 0 };
 	if (protect_baseline_read(q.config, one->what, &b, NULL) < 0 || !b.exists ||
-	    !protect_same(&b, one->before))
+	    !was_accepted(&b, one))
 		return false;
 	int r = protect_look(&q, &now, &err);
 	if (r >= 0)
@@ -211,7 +251,7 @@ static void say_difference(struct keeper_state *s, const struct guarded *one,
 			   const struct protect_state *now, const struct drifts *d)
 {
 	const struct keeper_request *q = s->k.q;
-	if (q->writes && dburl_is(one->what) && dburl_same(q->writes, one->what)) {
+	if (is_steps_own(s, one->what)) {
 		say_written(s, one->what, q->written_by, accept_written(s, one), d);
 		return;
 	}
@@ -231,11 +271,11 @@ void guard_end(struct keeper_state *s)
 		struct err err = { 0 };
 		if (!one->before)
 			continue;
-		if (look(s, one->what, &now, &err) < 0) {
+		if (look(s, one, &now, &err) < 0) {
 			say_unchecked(s, one->what, &err);
 			continue;
 		}
-		protect_compare(one->before, now, DEPTH_STAT, &d);
+		protect_compare(one->before, now, depth_of(one), &d);
 		if (d.n_all > 0)
 			say_difference(s, one, now, &d);
 		protect_state_freep(&one->before);

@@ -75,6 +75,10 @@ bool engine_wants_again(struct engine *e, size_t task)
 	int limit = flow_retry_limit(s->cause);
 	struct limits ceilings = e->config->ceilings;
 	uint64_t given = limit >= 0 ? engine_given(e, task, (enum limit_id)limit) : 0;
+	/* More would be refused (config_limits_fit). */
+	if (limit == LIMIT_MEMORY && !given &&
+	    config_executor_is_here(e->config, t->analysis.executor))
+		given = e->config->aggregate.at[limit].value;
 	if (given && (!ceilings.at[limit].value || given < ceilings.at[limit].value))
 		ceilings.at[limit].value = given;
 	if (e->stopping ||

@@ -392,6 +392,26 @@ steps:
         rooted.caller.configure()
 
 
+def test_memory_grows_by_retries_to_what_the_host_gives(rooted):
+    """Not beyond what all runs together may use, which would be refused."""
+    rooted.write(LIMITS + """
+steps:
+  big:
+    command: [python3, -c, "x = bytearray(400 << 20)"]
+    limits: {memory: 40M}
+    retries: {oom: {times: 5, factor: 2}}
+""")
+    rooted.caller.configure("aggregate: {memory: 100M}\n")
+    try:
+        status, result, err = rooted.run()
+    finally:
+        rooted.caller.configure()
+    assert status != 0 and result and [task["cause"] for task in result["steps"]] == ["oom"], err
+    limits = [json.loads((rooted.caller.run_dir(run) / "analysis.json").read_text())["limits"]["memory"]["raw"]
+              for run in result["steps"][0]["attempts"]]
+    assert limits == [40 << 20, 80 << 20, 100 << 20]
+
+
 def test_an_input_that_changes_meanwhile_is_not_reused(rooted):
     path = rooted.write("one\n", "in/x.txt")
     text = LIMITS + """

@@ -125,12 +125,13 @@ static void add_conditions(struct asking *a, const struct source *s)
 	add_any_of(a, s->quest, q->quests);
 	add_any_of(a, s->runtime, q->runtimes);
 	add_any_of(a, s->cause, a->causes);
-	CLEANUP_FREE char *submitter = submitter_sql(a, s);
-	add_any_of(a, submitter, q->submitters);
 	if (q->name) {
 		str_add(&a->sql, " AND ");
 		add_like(a, s->name, q->name);
 	}
+	/* What it binds comes next in the text, with or without submitters: parameters have rising numbers. */
+	CLEANUP_FREE char *submitter = submitter_sql(a, s);
+	add_any_of(a, submitter, q->submitters);
 	if (q->text) {
 		CLEANUP_FREE char *all = xasprintf(
 			"(%s || ' ' || coalesce(%s, '') || ' ' || coalesce(%s, '') || ' ' || coalesce(%s, '') || ' ' || coalesce(%s, ''))",

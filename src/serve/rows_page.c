@@ -107,8 +107,9 @@ static void add_live(struct paging *p, const json_t *live)
 		strv_add(&p->known, text_of(row, "id"));
 		if (*text_of(row, "run"))
 			strv_add(&p->known, text_of(row, "run"));
-		rows_complete(row);
-		add(p, row);
+		/* The rows belong to all who ask, in several threads: what is shown is filled in in a copy. */
+		if (matches(p, row) && !is_before_page(p, row))
+			json_array_append_new(p->rows, json_copy(row));
 	}
 	strv_sort(&p->known);
 }

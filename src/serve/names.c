@@ -33,22 +33,16 @@ static bool is_there(const struct service *s, const char *place, const char *id)
 	return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Of a pipeline that nobody of the queue has: whom it was run for. */
-static bool is_own_record(const struct service *s, const char *id, const struct submission *sub)
+/* Of a pipeline that nobody of the queue has: whom it was run for. Tokens without a user have the same uid, and not the same pipelines. */
+static bool is_own_record(const struct service *s, const char *id, size_t submitter)
 {
-	CLEANUP_JSON json_t *begun = NULL;
-	CLEANUP_FREE char *path =
-		xasprintf("%s/" FLOW_PIPELINES "/%s/" FLOW_BEGUN, s->config->home, id);
-	struct config_caller caller = { 0 };
-	if (json_read_file(AT_FDCWD, path, FLOW_SMALL_MAX, &begun, NULL) < 0)
-		return false;
-	const char *submitter = json_string_value(json_object_get(begun, "submitter"));
-	return submitter && config_caller_parse(submitter, &caller) >= 0 && caller.uid == sub->uid;
+	char name[VIEWER_NAME_MAX + 1];
+	return flow_record_submitter(s->config, id, name) >= 0 &&
+	       str_eq(name, s->queue.submitter_names[submitter]);
 }
 
 /* A run that has ended comes to no more ids; a pipeline may be gone on with. */
-static bool is_anothers(const struct service *s, const struct submission *sub, size_t submitter,
-			const char *id, const char *rest)
+static bool is_anothers(const struct service *s, size_t submitter, const char *id, const char *rest)
 {
 	const struct submission *other = queue_find_shown(&s->queue, id);
 	bool is_pipeline = other ? other->kind == SUBMISSION_PIPELINE_KIND
@@ -58,7 +52,7 @@ static bool is_anothers(const struct service *s, const struct submission *sub, s
 	if (other)
 		return other->job.submitter != submitter;
 	if (is_pipeline)
-		return !is_own_record(s, id, sub);
+		return !is_own_record(s, id, submitter);
 	return is_there(s, "active", id);
 }
 
@@ -68,7 +62,7 @@ int names_check(const struct service *s, const struct submission *sub, size_t su
 	char part[ID_MAX + 1];
 	for (const char *rest = sub->id; (rest = strpbrk(rest + 1, ".-"));) {
 		(void)snprintf(part, sizeof part, "%.*s", (int)(rest - sub->id), sub->id);
-		if (is_anothers(s, sub, submitter, part, rest))
+		if (is_anothers(s, submitter, part, rest))
 			return err_set(err, ERR_CALLER, EEXIST,
 				       "the id '%s' is taken; choose another", sub->id);
 	}

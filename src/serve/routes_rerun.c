@@ -110,7 +110,7 @@ static bool rights_of(struct request *r, const json_t *ids, const char *owner, s
 	static const struct problem damaged = { 500, "host", NULL };
 	struct config_caller caller = { 0 };
 	*ret = r->who;
-	if (!ids || json_is_null(ids) || str_eq(owner, r->who.name))
+	if (!ids || json_is_null(ids) || (owner && viewer_owns(&r->viewer, owner)))
 		return true;
 	if (!json_is_string(ids) || config_caller_parse(json_string_value(ids), &caller) < 0) {
 		respond_problem(r, &damaged,
@@ -187,6 +187,14 @@ static void read_begun(void *data)
 		a->result = flow_record_submitter(a->config, a->id, a->submitter);
 }
 
+/* It goes on with the rights that it began with. By its name it is the caller's; the uid may be somebody else's by now. */
+static bool has_own_rights(const struct request *r, const json_t *ids)
+{
+	struct config_caller caller = { 0 };
+	return !json_is_string(ids) || (config_caller_parse(json_string_value(ids), &caller) >= 0 &&
+					caller.uid == r->who.uid);
+}
+
 static void answer_resume(struct request *r, void *data)
 {
 	struct again *a = data;
@@ -196,7 +204,8 @@ static void answer_resume(struct request *r, void *data)
 		respond_failure(r, a->result, &a->err);
 		return;
 	}
-	if (!(r->who.scopes & SCOPE_ADMIN) && !viewer_owns(&r->viewer, a->submitter)) {
+	if (!(r->who.scopes & SCOPE_ADMIN) &&
+	    (!viewer_owns(&r->viewer, a->submitter) || !has_own_rights(r, ids))) {
 		respond_problem(r, &not_yours, "'%s' is not %s's to go on with", a->id,
 				r->who.name);
 		return;

@@ -13,6 +13,8 @@ struct stream {
 	struct streams *all; /* borrowed */
 	struct door *door;   /* borrowed */
 	struct MHD_Connection *mhd;
+	char *authorization; /* owned; of a client on TCP, or NULL */
+	struct identity who; /* that it stands for */
 	const struct stream_source *source;
 	void *data; /* owned by the source's free */
 	struct str pending;
@@ -107,6 +109,7 @@ static void free_stream(void *data)
 		s->next->before = s->before;
 	s->source->free(s->data);
 	str_release(&s->pending);
+	free(s->authorization);
 	free(s);
 }
 
@@ -114,9 +117,12 @@ struct stream *respond_stream(struct request *r, const struct stream_source *sou
 {
 	struct streams *all = r->connection->door->http->streams;
 	struct stream *s = xcalloc(1, sizeof *s);
+	const char *said = r->connection->door->is_tcp ? request_header(r, "Authorization") : NULL;
 	*s = (struct stream){ .all = all,
 			      .door = r->connection->door,
 			      .mhd = r->mhd,
+			      .authorization = said ? xstrdup(said) : NULL,
+			      .who = r->who,
 			      .source = source,
 			      .data = data,
 			      .next = all->first,
@@ -136,6 +142,15 @@ struct stream *respond_stream(struct request *r, const struct stream_source *sou
 	return s;
 }
 
+/* A token that was revoked, has expired or lost its user ends what it began. */
+static bool is_let_in(const struct stream *s)
+{
+	struct identity now = { 0 };
+	return !s->authorization ||
+	       (auth_token(s->door->http->auth, s->authorization, &now, NULL) >= 0 &&
+		now.scopes == s->who.scopes && str_eq(now.name, s->who.name));
+}
+
 /* What hears nothing for long can't tell a quiet service from one that is gone; and a client that is gone is noticed only by writing. */
 static int on_heartbeat(sd_event_source *source, uint64_t usec, void *data)
 {
@@ -144,6 +159,7 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec, void *data)
 		if (!s->has_spoken && !s->pending.length)
 			str_add(&s->pending, ":\n\n");
 		s->has_spoken = false;
+		s->is_over = s->is_over || !is_let_in(s);
 		stream_wake(s);
 	}
 	(void)sd_event_source_set_time_relative(source, HEARTBEAT_USEC);

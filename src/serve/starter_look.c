@@ -18,9 +18,8 @@
 
 bool starter_is_trusted(const struct starter_who *who)
 {
-	/* A token has its user's rights on files, and no others. */
-	bool is_own = who->uid == 0 || who->uid == geteuid();
-	return who->is_admin || (is_own && !str_starts(who->name, "token:"));
+	/* Root and the service's own user have the scope at the socket. A token of theirs has their rights on files, and no others. */
+	return who->is_admin;
 }
 
 int starter_no_layer(const char *layer, struct err *err)

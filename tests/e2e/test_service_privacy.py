@@ -204,6 +204,7 @@ def test_the_whole_is_for_those_who_see_all(world):
     spend = {who: {row["submitter"]: row["runs"] for row in world.get(who, "/v1/senate").json["spend"]["by_submitter"]} for who in ("ana", "bo", "auditor")}
     assert lib.wait_until(lambda: world.get("ana", "/v1/senate").json["spend"]["by_submitter"]), spend
     assert set(spend["bo"]) == set() and set(spend["ana"]) <= {"ana"}
+    assert world.runs("ana", f"&name={MARK}-na&q={MARK}-run") == {f"{MARK}-run"}, "two parts of a row at once"
     after = world.get("bo", f"/v1/runs?after={MARK}-run").json["runs"], world.get("bo", "/v1/runs?after=never-given").json["runs"]
     assert after[0] == after[1], "where another's run stands in time is not told"
 
@@ -262,6 +263,36 @@ def test_what_one_may_see_is_not_yet_ones_own_to_change(world):
     assert world.ask("boss", "POST", f"/v1/runs/{MARK}-later/cancel").status == 202
 
 
+def test_a_token_of_root_has_the_rights_of_root_on_files_alone(folk):
+    """By its name it is root; what root may do without a layer of the box takes the scope admin."""
+    step = {"command": "true", "allow_missing": ["landlock"], "limits": SMALL}
+    for analysis in (step, {"steps": {"s": step}}):
+        answers = [folk.ask(who, "POST", "/v1/runs", {"analysis": analysis}) for who in ("owner", "bo", "boss")]
+        assert [answer.status for answer in answers] == [403, 403, 201], [answer.body for answer in answers]
+        folk.wait(answers[2].json["id"]) if "steps" not in analysis else folk.ended(answers[2].json["id"])
+
+
+def test_a_pipeline_goes_on_with_no_rights_but_those_of_who_asks(world):
+    """Who has the name now need not have the uid that the pipeline began with, which may be somebody else's by now."""
+    begun = world.fresh.home / f"pipelines/{MARK}-flow/begun.json"
+    said = json.loads(begun.read_text(encoding="utf-8"))
+    assert said["submitter"] == f"{ANA}:{ANA}" and said["submitter_name"] == "ana"
+    begun.write_text(json.dumps({**said, "submitter": f"{BO}:{BO}"}), encoding="utf-8")
+    assert world.ask("ana", "POST", f"/v1/pipelines/{MARK}-flow/resume").status == 403
+    begun.write_text(json.dumps(said), encoding="utf-8")
+    assert world.ask("ana", "POST", f"/v1/pipelines/{MARK}-flow/resume").status == 201
+
+
+def test_ids_of_a_tokens_pipeline_are_not_another_tokens(folk):
+    """Both have no user, and so the same uid."""
+    folk.ended(folk.submit("loner", pipeline(), id="flow"))
+    other = {"Authorization": "Bearer " + folk.service.token("t-other", "--scope", "read,submit")}
+    body = {"analysis": {"command": ["true"], "limits": SMALL}, "id": "flow-s-7"}
+    assert folk.service.ask("POST", "/v1/runs", body, other, tcp=True).status == 409
+    assert folk.ask("loner", "POST", "/v1/runs", body).status == 201
+    folk.wait("flow-s-7")
+
+
 def test_a_stream_of_events_has_ones_own(folk):
     def first_of(who, wanted):
         connection = folk.service.connect(tcp=True)
@@ -285,6 +316,18 @@ def test_a_stream_of_events_has_ones_own(folk):
     assert heard["bo"] == {"bo-run"}
     assert f"{MARK}-flow" in heard["ana"] and "bo-run" not in heard["ana"]
     assert heard["auditor"] >= {f"{MARK}-flow", f"{MARK}-flow-s-1", "bo-run"}
+
+
+def test_a_stream_ends_with_its_token(folk):
+    """A client that stays connected would otherwise hear of everything for ever."""
+    text = folk.service.token("t-leaver", "--scope", "read-all")
+    connection = folk.service.connect(tcp=True, timeout=100)
+    connection.request("GET", "/v1/events", headers={"Accept": "text/event-stream", "Authorization": f"Bearer {text}"})
+    response = connection.getresponse()
+    assert response.status == 200
+    assert folk.fresh.call(*folk.service.prefix, folk.fresh.binary, "token", "revoke", "t-leaver")[0] == 0
+    with contextlib.closing(connection):
+        assert b"data:" not in response.read(), "it ends, and nothing was told"
 
 
 def reused(folk, run_id):

@@ -22,6 +22,7 @@ static const struct {
 	{ "configfs", 0x62656570 },
 	{ "securityfs", SECURITYFS_MAGIC },
 	{ "selinuxfs", SELINUX_MAGIC },
+	{ "smackfs", SMACK_MAGIC },
 	{ "efivarfs", EFIVARFS_MAGIC },
 	{ "pstore", PSTOREFS_MAGIC },
 	{ "nsfs", NSFS_MAGIC },
@@ -51,5 +52,6 @@ bool kernel_fs_magic(const struct statfs *fs)
 
 bool kernel_fs_memory(const struct statfs *fs)
 {
-	return (unsigned long)fs->f_type == TMPFS_MAGIC || (unsigned long)fs->f_type == RAMFS_MAGIC;
+	unsigned long type = (unsigned long)fs->f_type;
+	return type == TMPFS_MAGIC || type == RAMFS_MAGIC || type == HUGETLBFS_MAGIC;
 }

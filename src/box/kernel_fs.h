@@ -8,5 +8,5 @@
 bool kernel_fs_named(const char *type);
 /* By what statfs(2) says; a devtmpfs can't be told from a tmpfs. */
 bool kernel_fs_magic(const struct statfs *fs);
-/* In memory: tmpfs, ramfs, devtmpfs. */
+/* In memory: tmpfs, ramfs, devtmpfs, hugetlbfs. */
 bool kernel_fs_memory(const struct statfs *fs);

@@ -230,6 +230,23 @@ def test_a_view_of_the_kernel_is_no_input(cupel, path, through):
         link.unlink(missing_ok=True)
 
 
+@pytest.mark.parametrize("kind", ["tmpfs", "ramfs", "hugetlbfs"])
+def test_what_programs_keep_in_memory_below_run_is_no_input(cupel, kind):
+    """Each is a mount of its own there, as a disk would be: /run/user/UID, /run/credentials, /dev/hugepages."""
+    made = pathlib.Path("/run/cupel-test-memory")
+    made.mkdir()
+    mounted = subprocess.run(["mount", "-t", kind, "-o", "mode=755", "test", made], check=False).returncode == 0
+    try:
+        if not mounted:
+            pytest.skip(f"this host mounts no {kind}")
+        result = cupel.run("--data", f"{made}:in", "--", "/bin/true")
+        assert result.status == 2 and "is below /run" in result.stderr, result.stderr
+    finally:
+        if mounted:
+            subprocess.run(["umount", made], check=True)
+        made.rmdir()
+
+
 def test_a_kernels_file_system_elsewhere_is_no_input(cupel, place):
     """Also below an input."""
     with contextlib.ExitStack() as stack:

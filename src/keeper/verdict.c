@@ -102,7 +102,8 @@ static void decide_disk(const struct ending *e, struct verdict *v)
 	if (e->disk_uncounted[0])
 		note(v,
 		     "The size of the working directory could not be measured (%s), which counts as over its limit, and the run was ended. "
-		     "Keep directories readable by their owner (chmod u+rx), or run as root, where the file system itself is limited.",
+		     "Keep directories readable by their owner (chmod u+rx) and processes dumpable (prctl(2)), or run as root, where the file "
+		     "system itself is limited.",
 		     e->disk_uncounted);
 	else
 		note(v,

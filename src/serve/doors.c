@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "flow/record.h"
 #include "serve/service_parts.h"
 
 #define WAITING_BYTES ((size_t)64 << 20) /* of one submitter */
@@ -235,6 +236,18 @@ static void cancel_running(struct service *s, struct submission *sub, void *tag)
 	store_settle(s->store, &row, tag);
 }
 
+/* A pipeline stays its submitter's, whoever had it resumed. */
+static bool is_own(const struct service *s, const struct identity *who,
+		   const struct submission *sub)
+{
+	struct viewer viewer;
+	char name[VIEWER_NAME_MAX + 1];
+	identity_viewer(who, s->config, &viewer);
+	return viewer_owns(&viewer, service_submitter(s, sub)) ||
+	       (sub->is_resume && flow_record_submitter(s->config, sub->run, name) >= 0 &&
+		viewer_owns(&viewer, name));
+}
+
 int service_cancel(struct service *s, const struct identity *who, const char *id, cancel_done *done,
 		   void *data, struct err *err)
 {
@@ -242,9 +255,7 @@ int service_cancel(struct service *s, const struct identity *who, const char *id
 	if (!sub || sub->state == SUBMISSION_ENTERING)
 		return err_set(err, ERR_CALLER, ESRCH, "nothing of the id '%.64s' waits or runs",
 			       id);
-	struct viewer viewer;
-	identity_viewer(who, s->config, &viewer);
-	if (!(who->scopes & SCOPE_ADMIN) && !viewer_owns(&viewer, service_submitter(s, sub)))
+	if (!(who->scopes & SCOPE_ADMIN) && !is_own(s, who, sub))
 		return err_set(err, ERR_CALLER, EPERM, "'%s' is not %s's to cancel", id, who->name);
 	const char *trouble = store_trouble(s->store);
 	if (trouble && sub->state == SUBMISSION_WAITING)

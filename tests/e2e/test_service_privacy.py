@@ -390,6 +390,21 @@ def test_steps_that_an_administrator_resumes_stay_their_submitters(folk):
     assert [folk.get(who, f"/v1/pipelines/{run_id}").status for who in ("ana", "bo")] == [200, 404]
 
 
+def test_who_submitted_a_pipeline_ends_it_though_another_resumed_it(folk):
+    switch = folk.fresh.base / "status"
+    switch.write_text("1\n")
+    switch.chmod(0o644)
+    step = {"command": "test $(cat data/status) = 0 && sleep 1000", "inputs": [{"path": str(switch), "name": "status"}], "limits": SMALL, "retries": {}}
+    run_id = folk.submit("ana", {"steps": {"s": step}})
+    folk.ended(run_id)
+    switch.write_text("0\n")
+    assert folk.ask("boss", "POST", f"/v1/pipelines/{run_id}/resume").status == 201
+    assert lib.wait_until(lambda: (folk.fresh.home / f"active/{run_id}-s-2").exists())
+    answers = [folk.ask(who, "POST", f"/v1/runs/{run_id}/cancel").status for who in ("bo", "ana", "boss")]
+    assert answers[:2] == [404, 202], answers
+    assert lib.wait_until(lambda: (folk.fresh.home / f"runs/{run_id}-s-2/verdict.json").exists())
+
+
 def test_with_visibility_all_everybody_sees_everything(fresh):
     with people(fresh, settings="visibility: all, ") as folk:
         run = folk.submit("ana", secret())

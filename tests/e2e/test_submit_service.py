@@ -120,8 +120,8 @@ def test_what_waits_is_told_and_cancelled(service):
     assert "pending" not in live and told[U + "w1"]["pending"]["text"] == "1 run goes on, which is as many as may"
     assert U + "busy" in live and U + "w1" not in live and "second" in waiting and U + "w2" in waiting
     assert "state    queued\n" in service.ask("show", U + "w1") and "waits    " in service.ask("show", U + "w1")
-    assert [run["id"] for run in json.loads(service.ask("list", "--json"))] == [U + "busy", U + "w1", U + "w2"]
-    assert [line.split()[:2] for line in service.ask("list", "--state", "queued").splitlines()[1:]] == [[U + "w1", "queued"], [U + "w2", "queued"]]
+    assert [run["id"] for run in json.loads(service.ask("list", "--json"))] == [U + "w2", U + "w1", U + "busy"], "newest first"
+    assert [line.split()[:2] for line in service.ask("list", "--state", "queued").splitlines()[1:]] == [[U + "w2", "queued"], [U + "w1", "queued"]]
     assert service("wait", "--timeout", "100ms", U + "w1")[0] == 123
     status, _, err = service("cancel", U + "w1", U + "busy")
     assert status == 0 and f"cupel: {U}w1: cancelled\n" in err and f"cupel: {U}busy: cancelled\n" in err, err

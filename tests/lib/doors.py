@@ -25,7 +25,7 @@ def sleeper(seconds=0.1, **more):
 
 def held(**more):
     """One that goes on until it is let go, however slow everything else is."""
-    return sleeper(command="sleep 1000; true", **more)
+    return sleeper(command="sleep 1000 || true", **more)
 
 
 def let_go(run):

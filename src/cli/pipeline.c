@@ -23,6 +23,7 @@ static int check_said(const struct run_args *args, struct err *err)
 			  : a->env.n        ? "env"
 			  : a->network_said ? "network"
 			  : a->warn_signal  ? "warn-signal"
+			  : a->scratch_said ? "scratch"
 			  : args->timings   ? "timings"
 					    : NULL;
 	for (int i = 0; !odd && i < LIMIT_COUNT_; i++)

@@ -67,6 +67,9 @@ static void lay_over(struct analysis *a, struct analysis *said)
 		a->keep = said->keep;
 	a->keep_said |= said->keep_said;
 	a->network_said |= said->network_said;
+	if (said->scratch_said)
+		a->scratch = said->scratch;
+	a->scratch_said |= said->scratch_said;
 	if (said->warn_signal)
 		a->warn_signal = said->warn_signal;
 }

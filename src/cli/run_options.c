@@ -148,6 +148,19 @@ static int set_keep(void *target, const struct option_row *row, const char *valu
 	return err_caller(err, "--keep takes never, failed or always, not '%.60s'", value);
 }
 
+static int set_scratch(void *target, const struct option_row *row, const char *value,
+		       struct err *err)
+{
+	struct analysis *a = &((struct run_args *)target)->said;
+	for (int i = SCRATCH_DISK; i <= SCRATCH_MEMORY; i++)
+		if (str_eq(value, scratch_names[i])) {
+			a->scratch = i;
+			a->scratch_said = true;
+			return 0;
+		}
+	return err_caller(err, "--scratch takes disk or memory, not '%.60s'", value);
+}
+
 static int set_network(void *target, const struct option_row *row, const char *value,
 		       struct err *err)
 {
@@ -298,6 +311,9 @@ static const struct option_row rows[] = {
 	{ 0, "cpu-time", "TIME", "cpu time: 10m", set_limit, LIMIT_CPU_TIME },
 	{ 0, "disk", "SIZE", "bytes of the working directory: 4G", set_limit, LIMIT_DISK },
 	{ 0, "inodes", "N", "files of the working directory", set_limit, LIMIT_INODES },
+	{ 0, "scratch", "WHERE",
+	  "where the working directory is: disk, or memory (a hard limit for any user)",
+	  set_scratch, 0 },
 	{ 0, "file-size", "SIZE", "size of one file", set_limit, LIMIT_FILE_SIZE },
 	{ 0, "open-files", "N", "open files of one process", set_limit, LIMIT_OPEN_FILES },
 	{ 0, "log", "SIZE", "log kept of each of stdout and stderr", set_limit, LIMIT_LOG },

@@ -72,6 +72,7 @@ static int make_analysis(const struct trial_box *t, struct analysis *ret, struct
 	ret->runtime = xstrdup("base");
 	ret->keep = KEEP_NEVER;
 	ret->keep_said = true;
+	ret->scratch_said = true; /* on the disk: that is what is tried */
 	common_limits(&ret->limits);
 	limits_merge(&ret->limits, &t->limits);
 	if (t->allowed)

@@ -211,6 +211,9 @@ static void lay_under(struct analysis *a, const struct analysis *all)
 	if (!a->keep_said && all->keep_said)
 		a->keep = all->keep;
 	a->keep_said |= all->keep_said;
+	if (!a->scratch_said && all->scratch_said)
+		a->scratch = all->scratch;
+	a->scratch_said |= all->scratch_said;
 	if (!a->warn_signal)
 		a->warn_signal = all->warn_signal;
 }

@@ -150,6 +150,25 @@ static int choose_id(const struct analysis *a, char ret[ID_MAX + 1], struct err 
 	return r;
 }
 
+/* The configured default is for runs that can have it. */
+static int choose_scratch(const struct config *c, struct analysis *a, const struct runtime *r,
+			  struct err *err)
+{
+	const char *executor = a->executor   ? a->executor
+			       : r->executor ? r->executor
+					     : c->default_executor;
+	bool is_local = str_eq(executor, "local");
+	if (!a->scratch_said)
+		a->scratch = is_local ? c->scratch : SCRATCH_DISK;
+	if (a->scratch == SCRATCH_MEMORY && config_executor(c, executor))
+		return err_caller(
+			err,
+			"scratch: memory is for runs in cupel's own box, and the executor %s has working directories on disk "
+			"only. Leave it out, or use --executor local",
+			executor);
+	return 0;
+}
+
 static int complete(const struct config *c, struct analysis *a, enum activation_how how,
 		    struct resolved *r, struct err *err)
 {
@@ -177,6 +196,8 @@ static int complete(const struct config *c, struct analysis *a, enum activation_
 		e = host_read(&r->host, err);
 	if (e >= 0)
 		e = host_limits_fit(c, a, r, &r->notes, err);
+	if (e >= 0)
+		e = choose_scratch(c, a, &r->runtime, err);
 	if (e < 0)
 		return e;
 	pass_variables(c, how, a);

@@ -23,13 +23,11 @@ static void copy_list(json_t *to, const json_t *record, const char *list, const 
 
 json_t *again_analysis(const json_t *record)
 {
-	static const char *const same[] = { "name",          "quest",
-					    "profile",       "args",
-					    "command",       "env",
-					    "labels",        "parameters",
-					    "network",       "keep",
-					    "allow_missing", "post_process",
-					    "checkpoint",    "checkpoint_exit_code",
+	static const char *const same[] = { "name",         "quest",      "profile",
+					    "args",         "command",    "env",
+					    "labels",       "parameters", "network",
+					    "keep",         "scratch",    "allow_missing",
+					    "post_process", "checkpoint", "checkpoint_exit_code",
 					    "executor" };
 	static const char *const of_input[] = { "path", "name", NULL };
 	static const char *const of_output[] = { "path", "required", "media_type", "check", NULL };

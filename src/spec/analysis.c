@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "spec/show.h"
 
+const char *const scratch_names[] = { [SCRATCH_DISK] = "disk", [SCRATCH_MEMORY] = "memory" };
 const char *const keep_names[] = {
 	[KEEP_NEVER] = "never", [KEEP_FAILED] = "failed", [KEEP_ALWAYS] = "always"
 };

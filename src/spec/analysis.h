@@ -54,7 +54,10 @@ struct output {
 
 enum network { NETWORK_NONE, NETWORK_HOST };
 enum keep { KEEP_NEVER, KEEP_FAILED, KEEP_ALWAYS };
+/* What its working directory is on: the disk, or memory that counts as its own, which the kernel limits exactly for any user. */
+enum scratch_place { SCRATCH_DISK, SCRATCH_MEMORY };
 extern const char *const keep_names[];    /* never, failed, always */
+extern const char *const scratch_names[]; /* disk, memory */
 extern const char *const network_names[]; /* none, host */
 
 /* A step of a pipeline, and which attempt at it. */
@@ -117,6 +120,8 @@ struct analysis {
 	bool network_said;
 	enum keep keep;
 	bool keep_said;
+	enum scratch_place scratch;
+	bool scratch_said;
 	int warn_signal;           /* 0: none; default SIGUSR1 when limits.warn is said */
 	struct strv allow_missing; /* layer names */
 	bool allow_drift;          /* run even in a runtime that is degraded or broken */

@@ -237,6 +237,17 @@ static int take_keep(struct reading *r, const json_t *value)
 	return mistyped(r, "keep");
 }
 
+static int take_scratch(struct reading *r, const json_t *value)
+{
+	r->a->scratch_said = true;
+	for (int i = SCRATCH_DISK; i <= SCRATCH_MEMORY; i++)
+		if (str_eq(json_string_value(value), scratch_names[i])) {
+			r->a->scratch = i;
+			return 0;
+		}
+	return mistyped(r, "scratch");
+}
+
 static int take_warn_signal(struct reading *r, const json_t *value)
 {
 	if (!json_is_integer(value))
@@ -311,6 +322,7 @@ static const struct key keys[] = {
 	{ "post_process", take_post_process },
 	{ "network", take_network },
 	{ "keep", take_keep },
+	{ "scratch", take_scratch },
 	{ "warn_signal", take_warn_signal },
 	{ "checkpoint", take_checkpoint },
 	{ "checkpoint_exit_code", take_checkpoint_exit_code },

@@ -248,6 +248,19 @@ static int read_keep(const struct document *d, const struct node *n, void *targe
 	return 0;
 }
 
+static int read_scratch(const struct document *d, const struct node *n, void *target,
+			struct err *err)
+{
+	struct analysis *a = &((struct reading *)target)->analysis;
+	int word = node_word(d, n, scratch_names, SCRATCH_MEMORY + 1, err);
+
+	if (word < 0)
+		return word;
+	a->scratch = (enum scratch_place)word;
+	a->scratch_said = true;
+	return 0;
+}
+
 static int read_warn_signal(const struct document *d, const struct node *n, void *target,
 			    struct err *err)
 {
@@ -321,6 +334,7 @@ static const struct {
 	{ { "labels", reading_labels }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "id", read_id }, IN_WHOLE | IN_PIPELINE },
 	{ { "keep", read_keep }, IN_WHOLE | IN_STEP | IN_PIPELINE },
+	{ { "scratch", read_scratch }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "warn_signal", read_warn_signal }, IN_WHOLE | IN_STEP | IN_PIPELINE },
 	{ { "checkpoint", read_checkpoint }, IN_WHOLE | IN_STEP },
 	{ { "checkpoint_exit_code", read_checkpoint_exit_code }, IN_WHOLE | IN_STEP },

@@ -87,6 +87,7 @@ static void config_built_in(struct config *c)
 	c->default_profile = xstrdup("default");
 	c->default_executor = xstrdup("local");
 	c->keep = KEEP_NEVER;
+	c->scratch = SCRATCH_DISK;
 	c->drift_allowed = true;
 	c->cpu_weight = CPU_WEIGHT_DEFAULT;
 	c->uid_first = 1900000000;

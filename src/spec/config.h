@@ -141,6 +141,7 @@ struct config {
 	char *default_runtime; /* owned; "base" */
 	char *default_profile; /* owned; "default" */
 	enum keep keep;
+	enum scratch_place scratch; /* of runs on this host that do not say it */
 	uid_t uid_first;
 	uint32_t uid_count;
 	bool network_host_allowed; /* policy.network: [none, host] */

@@ -307,6 +307,18 @@ READER(read_defaults_keep)
 	return 0;
 }
 
+READER(read_defaults_scratch)
+{
+	struct config_layer *layer = target;
+	int word = node_word(d, n, scratch_names, SCRATCH_MEMORY + 1, err);
+
+	if (word < 0)
+		return word;
+	layer->config->scratch = (enum scratch_place)word;
+	config_say(layer, d, n, "defaults.scratch");
+	return 0;
+}
+
 READER(read_defaults_env_pass)
 {
 	struct config_layer *layer = target;
@@ -332,9 +344,10 @@ READER(read_defaults_limits)
 READER(read_defaults)
 {
 	static const struct key_row rows[] = {
-		{ "runtime", read_defaults_runtime },   { "executor", read_defaults_executor },
-		{ "profile", read_defaults_profile },   { "keep", read_defaults_keep },
-		{ "env_pass", read_defaults_env_pass }, { "limits", read_defaults_limits }
+		{ "runtime", read_defaults_runtime }, { "executor", read_defaults_executor },
+		{ "profile", read_defaults_profile }, { "keep", read_defaults_keep },
+		{ "scratch", read_defaults_scratch }, { "env_pass", read_defaults_env_pass },
+		{ "limits", read_defaults_limits }
 	};
 
 	return map_read(d, n, ROWS(rows), target, err);

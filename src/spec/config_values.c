@@ -233,6 +233,7 @@ void config_values_fill(struct config *c, const struct pairs *origins)
 	list_text(&to, "defaults.runtime", c->default_runtime);
 	list_text(&to, "defaults.profile", c->default_profile);
 	list_text(&to, "defaults.keep", keep_names[c->keep]);
+	list_text(&to, "defaults.scratch", scratch_names[c->scratch]);
 	list_words(&to, "defaults.env_pass", &c->env_pass);
 	list_limits(&to, "defaults.limits", &c->defaults);
 	list_text(&to, "policy.network", c->network_host_allowed ? "none, host" : "none");

@@ -109,6 +109,8 @@ static void add_words(struct making *m, const struct analysis *a)
 		add_text(m, "network", network_names[a->network]);
 	if (a->keep_said)
 		add_text(m, "keep", keep_names[a->keep]);
+	if (a->scratch_said)
+		add_text(m, "scratch", scratch_names[a->scratch]);
 	if (a->warn_signal)
 		add_text(m, "warn_signal", sigabbrev_np(a->warn_signal));
 	if (a->checkpoint_exit_code)

@@ -170,6 +170,7 @@ json_t *analysis_json(const struct analysis *a)
 	json_object_set_new(o, "network",
 			    json_string(a->network == NETWORK_HOST ? "host" : "none"));
 	json_object_set_new(o, "keep", json_string(keeps[a->keep]));
+	json_object_set_new(o, "scratch", json_string(scratch_names[a->scratch]));
 	json_object_set_new(o, "warn_signal", json_integer(a->warn_signal));
 	set_text(o, "checkpoint", a->checkpoint);
 	if (a->checkpoint_exit_code)

@@ -66,11 +66,11 @@ static void flatten(json_t *to, const char *path, json_t *value)
 /* What was asked, without what names the run or is told elsewhere. */
 static json_t *asked(const struct side *s)
 {
-	static const char *const parts[] = { "name",          "quest",      "profile",
-					     "code",          "args",       "command",
-					     "outputs",       "env",        "secret_env",
-					     "labels",        "network",    "warn_signal",
-					     "allow_missing", "allow_drift" };
+	static const char *const parts[] = { "name",        "quest",         "profile",
+					     "code",        "args",          "command",
+					     "outputs",     "env",           "secret_env",
+					     "labels",      "network",       "scratch",
+					     "warn_signal", "allow_missing", "allow_drift" };
 	json_t *flat = json_object();
 	const char *key;
 	json_t *value;

@@ -38,7 +38,7 @@ static void a_full_file_is_read(void **state)
 		"env: {A: 1, B_2: 'x y', EMPTY: ''}\n"
 		"limits: {memory: 1.5G, cpus: 1.5, time: 30m, pids: 64, warn: 1m}\n"
 		"network: host\nprofile: notebook\nlabels: {team: blue}\nkeep: failed\n"
-		"warn_signal: SIGUSR2\nallow_missing: [landlock, disk]\n"
+		"scratch: memory\nwarn_signal: SIGUSR2\nallow_missing: [landlock, disk]\n"
 		"checkpoint: saved\ncheckpoint_exit_code: 85\n",
 		&a, &err);
 	if (r < 0)
@@ -72,6 +72,7 @@ static void a_full_file_is_read(void **state)
 	assert_true(a.network_said && a.network == NETWORK_HOST);
 	assert_true(a.keep_said && a.keep == KEEP_FAILED);
 	assert_int_equal(a.warn_signal, SIGUSR2);
+	assert_true(a.scratch_said && a.scratch == SCRATCH_MEMORY);
 	assert_string_equal(a.checkpoint, "saved");
 	assert_int_equal(a.checkpoint_exit_code, 85);
 	assert_int_equal(a.allow_missing.n, 2);
@@ -224,6 +225,7 @@ static const struct {
 	{ X "limits: [memory]\n", ":2:9: ", "map of limits" },
 	{ X "network: all\n", ":2:10: ", "known: none, host" },
 	{ X "keep: alway\n", ":2:7: ", "did you mean 'always'?" },
+	{ X "scratch: ram\n", ":2:10: ", "memory" },
 	{ X "warn_signal: SIGKILL\n", ":2:14: ", "not a warning signal" },
 	{ X "warn_signal: 9\n", ":2:14: ", "not a warning signal" },
 	{ X "checkpoint: a/b\n", ":2:13: ", "no '/'" },

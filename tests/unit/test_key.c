@@ -432,6 +432,8 @@ static void say_other_things(const struct world *w, struct analysis *a)
 	a->place.attempt = 7;
 	a->keep = KEEP_ALWAYS;
 	a->keep_said = a->network_said = true;
+	a->scratch = SCRATCH_MEMORY;
+	a->scratch_said = true;
 	a->warn_signal = 10;
 	a->limits.at[LIMIT_MEMORY].value = 1 << 30;
 	pairs_set(&a->labels, "a", "b");

@@ -265,7 +265,7 @@ static void each_option_sets_what_it_says(void **state)
 	parse_ok(
 		"--id r1 --name N --quest Q --profile tool --runtime base --label a=b=c --env X= "
 		"--data /d/f.csv:g.csv -o out/*.csv -o r.txt --keep failed --network host "
-		"--allow-missing landlock,disk --warn-signal HUP --warn 10s --cpus 1.5 -t 90s -- x",
+		"--allow-missing landlock,disk --scratch memory --warn-signal HUP --warn 10s --cpus 1.5 -t 90s -- x",
 		&a);
 	assert_string_equal(a.id, "r1");
 	assert_string_equal(a.name, "N");
@@ -285,6 +285,7 @@ static void each_option_sets_what_it_says(void **state)
 	assert_true(a.network_said && a.network == NETWORK_HOST);
 	assert_int_equal(a.allow_missing.n, 2);
 	assert_string_equal(a.allow_missing.v[1], "disk");
+	assert_true(a.scratch_said && a.scratch == SCRATCH_MEMORY);
 	assert_int_equal(a.warn_signal, SIGHUP);
 	assert_int_equal(a.limits.at[LIMIT_CPUS].value, 1500);
 	assert_int_equal(a.limits.at[LIMIT_TIME].value, 90000000000ULL);

@@ -19,7 +19,7 @@ static const char file[] =
 	"outputs: [out/**, {path: r.csv, required: true, media_type: text/csv, check: warn}]\n"
 	"env: {A: '1', B: 'a: b'}\nparameters: {n: 3, s: [1, {x: null}], t: 'yes'}\nlabels: {k: v}\n"
 	"limits: {memory: 1536M, cpus: 1.5, time: 90s, warn: 10s, pids: 7, log: 1M}\n"
-	"network: host\nkeep: failed\nwarn_signal: SIGUSR2\ncheckpoint: saved\ncheckpoint_exit_code: 75\n"
+	"network: host\nkeep: failed\nscratch: memory\nwarn_signal: SIGUSR2\ncheckpoint: saved\ncheckpoint_exit_code: 75\n"
 	"allow_missing: [landlock]\nallow_drift: true\n";
 
 static void test_every_key(void **state)
@@ -44,7 +44,7 @@ static void test_every_key(void **state)
 	assert_string_equal(back.runtime, "base");
 	for (int i = 0; i < LIMIT_COUNT_; i++)
 		assert_int_equal(a.limits.at[i].value, back.limits.at[i].value);
-	assert_true(back.keep_said && back.network_said);
+	assert_true(back.keep_said && back.network_said && back.scratch_said);
 }
 
 static void test_only_what_was_said(void **state)

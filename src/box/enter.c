@@ -143,10 +143,20 @@ int box_take_work(void *data, enum step_kind which, struct root_work *ret, struc
 	return 0;
 }
 
+static int give_work(void *data, int mount_fd, struct err *err)
+{
+	struct box_msg msg = { .kind = BOX_MSG_WORK };
+	int r = proc_send_fd(BOX_CONTROL_FD, &msg, sizeof msg, mount_fd);
+	return r < 0 ? err_set(err, ERR_HOST, -r, "hand over the working directory: %s",
+			       strerrordesc_np(-r))
+		     : 0;
+}
+
 static int make_root(struct entering *s, struct err *err)
 {
 	struct root_request request = { .plan = s->e->plan,
 					.take_work = box_take_work,
+					.give_work = give_work,
 					.uid = s->e->is_root ? s->e->uid : (uid_t)-1,
 					.gid = s->e->gid,
 					.image_fd = s->e->image_fd < 0 ? -1 : IMAGE_FD };

@@ -3,6 +3,7 @@
  *   keeper                              box init (pid 1 of the box, cloned from the keeper)
  *   clone ------------------------->    joins the budget, root              (still the host's powers over its own namespaces)
  *   makes the working directory
+ *     or, in memory: <--------------    BOX_MSG_WORK with a copy of its mount
  *   BOX_CMD_WORK, if planned _CHECKPOINT ->
  *                                       the rest of the root, network, host name,
  *                                       uid, user + cgroup namespace, limits, capabilities, Landlock, seccomp
@@ -82,6 +83,7 @@ enum box_msg_kind {
 	BOX_MSG_STARTED,
 	BOX_MSG_EXEC_FAILED,
 	BOX_MSG_EXITED,
+	BOX_MSG_WORK, /* init has made the working directory in memory; a copy of its mount comes with it */
 	BOX_MSG_MAP /* init is in a user namespace of its own, which somebody outside has to map */
 };
 

@@ -182,16 +182,25 @@ static int do_mask(struct making *m, const struct step *s)
 	return fd < 0 ? fd : place_attach(&m->places, relative(s->target), fd);
 }
 
-static int do_tmpfs(struct making *m, const struct step *s)
+/* Ours, or of this user and group. */
+static int new_tmpfs(const struct step *s, uid_t uid, gid_t gid)
 {
-	char size[32], inodes[32], mode[16];
+	char size[32], inodes[32], mode[16], owner[16], group[16];
+	bool is_ours = uid == (uid_t)-1;
 	(void)snprintf(size, sizeof size, "%llu", (unsigned long long)s->size_bytes);
 	(void)snprintf(inodes, sizeof inodes, "%llu", (unsigned long long)s->inodes);
 	(void)snprintf(mode, sizeof mode, "%o", (unsigned)s->mode);
-	const char *const options[][2] = {
-		{ "size", size }, { "nr_inodes", inodes }, { "mode", mode }, { NULL, NULL }
-	};
-	CLEANUP_FD int fd = new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	(void)snprintf(owner, sizeof owner, "%u", (unsigned)uid);
+	(void)snprintf(group, sizeof group, "%u", (unsigned)gid);
+	const char *const options[][2] = { { "size", size }, { "nr_inodes", inodes },
+					   { "mode", mode }, { is_ours ? NULL : "uid", owner },
+					   { "gid", group }, { NULL, NULL } };
+	return new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
+static int do_tmpfs(struct making *m, const struct step *s)
+{
+	CLEANUP_FD int fd = new_tmpfs(s, (uid_t)-1, (gid_t)-1);
 	if (fd < 0)
 		return fd;
 	if (!str_eq(s->target, "/"))
@@ -330,11 +339,36 @@ static int do_bind(struct making *m, const struct step *s, struct err *err)
 	return r < 0 ? r : place_copy(m, s, fd, st.st_mode, attributes);
 }
 
+/* Made here, since an ordinary user may mount it in the namespaces of the box only, and everything in it counts as memory of the box. The
+ * keeper gets a mount of its own, below which nothing is ever mounted: it is what is collected from when these namespaces are gone. */
+static int do_work_in_memory(struct making *m, const struct step *s, const struct root_request *q,
+			     struct err *err)
+{
+	struct stat st = { 0 };
+	struct root_work work = { .mount_fd = -1 };
+	CLEANUP_FD int fd = new_tmpfs(s, q->uid, q->gid);
+	if (fd < 0)
+		return fd;
+	int r = place(m, fd, relative(s->target), true);
+	CLEANUP_FD int copy_fd = r < 0 ? r : copy_mount(fd, 0);
+	if (copy_fd < 0)
+		return copy_fd;
+	r = q->give_work ? q->give_work(q->data, copy_fd, err) : -ENOTSUP;
+	if (r >= 0)
+		r = q->take_work(q->data, s->kind, &work, err);
+	cleanup_fd(&work.mount_fd);
+	if (r < 0 || fstat(fd, &st) < 0)
+		return r < 0 ? r : -errno;
+	return st.st_dev == work.dev && st.st_ino == work.ino ? 0 : -ESTALE;
+}
+
 static int do_work(struct making *m, const struct step *s, const struct root_request *q,
 		   struct err *err)
 {
 	struct stat st = { 0 };
 	struct root_work work = { .mount_fd = -1 };
+	if (s->kind == STEP_WORK && s->size_bytes)
+		return do_work_in_memory(m, s, q, err);
 	int r = q->take_work(q->data, s->kind, &work, err);
 	if (r < 0)
 		return r;

@@ -27,8 +27,10 @@ struct root_request {
 	const struct plan *plan;
 	/* Waits for that of STEP_WORK or STEP_CHECKPOINT. */
 	int (*take_work)(void *data, enum step_kind which, struct root_work *ret, struct err *err);
+	/* Gives the keeper a copy of the mount of a working directory in memory, attached nowhere; before take_work. */
+	int (*give_work)(void *data, int mount_fd, struct err *err);
 	void *data;
-	uid_t uid; /* of the analysis, whose a secret file is; (uid_t)-1: ours already */
+	uid_t uid; /* of the analysis, whose a secret file and a working directory in memory are; (uid_t)-1: ours already */
 	gid_t gid;
 	int image_fd; /* borrowed; STEP_IMAGE: a mount that is attached nowhere yet */
 	/* NULL: the result becomes the root. Otherwise it is made on this directory, for another program to start from; that has to mount

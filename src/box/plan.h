@@ -24,7 +24,7 @@
 enum step_kind {
 	STEP_TMPFS, /* a sized tmpfs, its memory counted in the budget */
 	STEP_BIND,  /* `source` of the host, with everything below it */
-	STEP_WORK,  /* the working directory, writable */
+	STEP_WORK, /* the working directory, writable; with a size it is a tmpfs of that size, which init makes */
 	STEP_CHECKPOINT, /* in it, and writable too: what survives the run; `source` is its directory on the host */
 	STEP_PROC,   /* the box's own procfs, read-only */
 	STEP_DEVICE, /* one device node of the host */
@@ -50,7 +50,7 @@ struct step {
 	enum step_kind kind;
 	char *target;        /* owned; absolute, inside the box */
 	char *source;        /* owned or NULL */
-	uint64_t size_bytes; /* STEP_TMPFS */
+	uint64_t size_bytes; /* STEP_TMPFS, STEP_WORK in memory; 0: it is on the disk */
 	uint64_t inodes;
 	mode_t mode;       /* STEP_TMPFS, STEP_DIR, STEP_FILE */
 	bool writable;     /* STEP_BIND, STEP_TMPFS */

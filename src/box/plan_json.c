@@ -38,7 +38,7 @@ static void write_step(struct writer *w, const struct step *s)
 		writer_text(w, "content", "what the record says");
 	else if (s->source)
 		writer_text(w, s->kind == STEP_FILE ? "content" : "source", s->source);
-	if (s->kind == STEP_TMPFS) {
+	if (s->kind == STEP_TMPFS || (s->kind == STEP_WORK && s->size_bytes)) {
 		writer_u64(w, "size_bytes", s->size_bytes);
 		writer_u64(w, "inodes", s->inodes);
 	}

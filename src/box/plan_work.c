@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/path.h"
 
@@ -127,12 +128,25 @@ void plan_set_checkpoint(struct plan *p, const char *home, const char *key)
 		}
 }
 
+/* In memory it has no place on the host. Whole pages, and never more than the limit: the kernel would round up. */
+static void plan_work_dir(const struct plan_request *q, struct plan *p)
+{
+	bool is_memory = q->analysis->scratch == SCRATCH_MEMORY;
+	struct step *s = plan_step(p, STEP_WORK, p->work_dir, is_memory ? NULL : p->host_work_dir);
+	if (!is_memory)
+		return;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	s->size_bytes = p->limits.at[LIMIT_DISK].value / page * page;
+	s->inodes = p->limits.at[LIMIT_INODES].value;
+	s->mode = 0700;
+}
+
 int plan_work(const struct plan_request *q, struct plan *p, struct err *err)
 {
 	static const char *const directories[] = { "data", "docs", "code", "out", "tmp", "home" };
 	for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
 		strv_add(&p->work_dirs, directories[i]);
-	plan_step(p, STEP_WORK, p->work_dir, p->host_work_dir);
+	plan_work_dir(q, p);
 	if (p->checkpoint) {
 		plan_step(p, STEP_CHECKPOINT, p->checkpoint, NULL);
 		plan_set_checkpoint(p, q->home, q->analysis->checkpoint_key);

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -212,6 +214,46 @@ int scratch_open(const struct scratch_request *request, struct scratch *ret, str
 	return 0;
 }
 
+/* What the kernel says it may hold has to be what was asked for, to the page and to the file. */
+static int check_memory(const struct scratch_request *request, int mount_fd, struct err *err)
+{
+	struct statfs st;
+	if (fstatfs(mount_fd, &st) < 0)
+		return err_errno(err, "ask for the size of the working directory in memory");
+	if (st.f_type == TMPFS_MAGIC && st.f_blocks &&
+	    st.f_blocks == request->limit_bytes / (uint64_t)st.f_bsize &&
+	    st.f_files == request->limit_inodes)
+		return 0;
+	return err_layer(
+		err, "disk",
+		"the working directory in memory may hold %llu bytes in %llu files; asked for were "
+		"%llu in %llu. Remedy: --scratch disk",
+		(unsigned long long)st.f_blocks * (unsigned long long)st.f_bsize,
+		(unsigned long long)st.f_files, (unsigned long long)request->limit_bytes,
+		(unsigned long long)request->limit_inodes);
+}
+
+int scratch_adopt(const struct scratch_request *request, int mount_fd, struct scratch *ret,
+		  struct err *err)
+{
+	int r = check_memory(request, mount_fd, err);
+	if (r < 0)
+		return r;
+	int dir_fd = openat(mount_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return err_errno(err, "open the working directory in memory");
+	*ret = blank(request);
+	ret->dir_fd = dir_fd;
+	ret->in_memory = true;
+	(void)snprintf(ret->mechanism, sizeof ret->mechanism, "memory");
+	return 0;
+}
+
+bool scratch_is_watched(const struct scratch *s)
+{
+	return str_eq(s->mechanism, "watched") || (s->beside_fd >= 0 && !s->beside_is_image);
+}
+
 static int dir_give(int dir_fd, const char *name, const struct scratch_request *request)
 {
 	return fchownat(dir_fd, name, request->owner_uid, request->owner_gid, AT_SYMLINK_NOFOLLOW);
@@ -284,7 +326,7 @@ static int add_unlinked(struct scratch *s, struct scratch_use *use)
 {
 	uint64_t begun_ns = clock_monotonic_ns();
 	if (begun_ns >= s->unlinked_due_ns) {
-		dev_t dev = dev_of(s->dir_fd);
+		dev_t dev = dev_of(s->in_memory ? s->beside_fd : s->dir_fd);
 		const struct unlinked_request request = {
 			.budget = s->box.budget,
 			.init_pid = s->box.init_pid,
@@ -313,31 +355,65 @@ static int add_unlinked(struct scratch *s, struct scratch_use *use)
 	return r;
 }
 
+static bool is_over(const struct scratch *s, const struct scratch_use *use)
+{
+	return (s->limit_bytes && use->bytes >= s->limit_bytes) ||
+	       (s->limit_inodes && use->inodes >= s->limit_inodes);
+}
+
 static void watched_measure(struct scratch *s, struct scratch_use *use)
 {
-	int r = add_walk(s, s->dir_fd, use);
-	bool over = r == -E2BIG;
+	bool over = !s->in_memory && add_walk(s, s->dir_fd, use) == -E2BIG;
 	if (!over && s->beside_fd >= 0)
 		over = add_walk(s, s->beside_fd, use) == -E2BIG;
 	if (!over && s->box.budget)
 		over = add_unlinked(s, use) == -E2BIG;
-	use->full = over || (s->limit_bytes && use->bytes >= s->limit_bytes) ||
-		    (s->limit_inodes && use->inodes >= s->limit_inodes);
+	use->over = use->full = over || is_over(s, use);
+}
+
+/* tmpfs gives out its last page, and asks for none but those of files. */
+static int memory_use(int dir_fd, struct scratch_use *ret)
+{
+	struct statfs st;
+	if (fstatfs(dir_fd, &st) < 0)
+		return -errno;
+	*ret = (struct scratch_use){
+		.bytes = (st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize,
+		.inodes = st.f_files - st.f_ffree,
+		.full = st.f_bavail == 0 || st.f_ffree == 0,
+	};
+	return 0;
+}
+
+/* What is beside a file system with a limit has that limit for itself. */
+static void beside_measure(struct scratch *s, struct scratch_use *use)
+{
+	struct scratch_use beside = { 0 };
+	if (s->beside_fd < 0)
+		return;
+	if (!s->beside_is_image)
+		watched_measure(s, &beside);
+	else if (image_use(s->beside_fd, s->limit_inodes, &beside) < 0)
+		return;
+	use->full |= beside.full;
+	use->over = beside.over;
+	memcpy(use->uncounted, beside.uncounted, sizeof use->uncounted);
 }
 
 int scratch_measure(struct scratch *s, struct scratch_use *ret)
 {
-	struct scratch_use use = { 0 }, beside = { 0 };
+	struct scratch_use use = { 0 };
 	int r = 0;
-	if (s->mounted) {
+	if (s->in_memory)
+		r = memory_use(s->dir_fd, &use);
+	else if (s->mounted)
 		r = image_use(s->dir_fd, s->limit_inodes, &use);
-		if (r >= 0 && s->beside_fd >= 0 &&
-		    image_use(s->beside_fd, s->limit_inodes, &beside) >= 0)
-			use.full |= beside.full;
-	} else
+	else
 		watched_measure(s, &use);
 	if (r < 0)
 		return r;
+	if (s->in_memory || s->mounted)
+		beside_measure(s, &use);
 	if (use.bytes > s->peak_bytes)
 		s->peak_bytes = use.bytes;
 	if (use.inodes > s->peak_inodes)
@@ -361,12 +437,25 @@ static int image_remove(int root_fd, const char *name, const struct scratch_use 
 	return 0;
 }
 
+/* The box is gone, so the last descriptor is ours; with it go the file system and its memory. */
+static void memory_remove(struct scratch *s, struct fs_removed *ret)
+{
+	struct scratch_use use = { 0 };
+	(void)memory_use(s->dir_fd, &use);
+	cleanup_fd(&s->dir_fd);
+	*ret = (struct fs_removed){ .files = use.inodes, .bytes = use.bytes };
+}
+
 int scratch_remove(struct scratch *s, struct fs_removed *ret, struct err *err)
 {
 	struct fs_removed removed = { 0 };
 	struct scratch_use use = { 0 };
 	bool is_image = s->mounted;
 	int r = 0;
+	if (s->in_memory) {
+		memory_remove(s, ret ? ret : &removed);
+		return 0;
+	}
 	if (s->mounted)
 		(void)image_use(s->dir_fd, s->limit_inodes, &use);
 	/* Before the unmount: a descriptor inside would keep the filesystem and its loop device alive. */

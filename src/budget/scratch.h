@@ -5,6 +5,9 @@
  *          Nothing but the mount has a name: when it goes, loop device and bytes go with it. The filesystem's own tables are not
  *          part of the limit: all of limit_bytes can be written but for a few blocks, and never more. The inode limit is rounded
  *          up to what fills ext4's tables (16 a block group of 128 MiB). The file is sparse: the host's own disk may be full first.
+ * memory   (any user) a tmpfs that the box's init makes in its namespaces, of exactly these sizes. At the limit the analysis gets ENOSPC.
+ *          Its files are memory of the run, and the kernel counts all of them, whoever holds them and how. It has no place on the host: when box
+ *          and keeper are gone, so is it.
  * watched  a plain directory that the keeper measures; over the limit the run is ended with cause `disk`. */
 #pragma once
 
@@ -29,13 +32,15 @@ struct scratch_box {
 
 struct scratch {
 	char *path;         /* owned; /tmp/scidex-analysis-ID */
-	char mechanism[16]; /* "image", "watched" */
+	char mechanism[16]; /* "image", "memory", "watched" */
 	uint64_t limit_bytes, limit_inodes;
-	int root_fd; /* owned; the parent directory, O_PATH */
+	int root_fd; /* owned; the parent directory, O_PATH; -1: in memory */
 	int dir_fd; /* owned; the working directory itself (inside the image when mounted), O_DIRECTORY */
 	int beside_fd; /* borrowed; a directory that counts too: its bytes if watched, its being full if an image; -1: none */
 	uint64_t peak_bytes, peak_inodes; /* largest seen by scratch_measure */
-	bool mounted;
+	bool beside_is_image;
+	bool mounted; /* an image */
+	bool in_memory;
 	/* What a watched directory needs: */
 	struct scratch_box box;
 	struct unlinked_use unlinked; /* when it was counted last */
@@ -59,6 +64,12 @@ struct scratch_request {
 int scratch_create(const struct scratch_request *request, struct scratch *ret, struct err *err);
 /* One that is there already, made by a keeper that died. */
 int scratch_open(const struct scratch_request *request, struct scratch *ret, struct err *err);
+/* One in memory, by a mount that the box's init made. That it has just the limits that were asked for is read back from the kernel;
+ * otherwise err_layer("disk"). */
+int scratch_adopt(const struct scratch_request *request, int mount_fd, struct scratch *ret,
+		  struct err *err);
+/* Does the keeper have to look, since the kernel does not keep the limit of all of it? */
+bool scratch_is_watched(const struct scratch *s);
 /* A copy of its mount that is attached nowhere, owned by the caller; -1 where it is a plain directory. */
 int scratch_mount_copy(const struct scratch *s, int *ret_fd, struct err *err);
 /* The subdirectories that were asked for, with their owner. */
@@ -66,12 +77,13 @@ int scratch_make_dirs(struct scratch *s, const struct scratch_request *request, 
 
 struct scratch_use {
 	uint64_t bytes, inodes; /* used now */
-	bool full; /* at or over a limit (image: no inode left, or less space than a large write needs) */
+	bool full; /* at or over a limit (memory: no page or no inode left; image: no inode left, or less space than a large write needs) */
+	bool over; /* at or over a limit that nobody but the keeper keeps */
 	char uncounted
 		[96]; /* not "": why not everything could be counted; the numbers are then too small */
 };
-/* Image: statfs, microseconds. Watched: walks by descriptor, again where entries moved meanwhile, and adds the files without a name
- * that the processes of the box hold. Updates the peaks. Negative errno: an image that can't be asked. */
+/* Image, memory: statfs, microseconds. Watched: walks by descriptor, again where entries moved meanwhile, and adds the files without a name
+ * that the processes of the box hold. Updates the peaks. Negative errno: a file system that can't be asked. */
 int scratch_measure(struct scratch *s, struct scratch_use *ret);
 
 /* To be called once, a moment after the start: a longer run gets the arrangement that suits it. */

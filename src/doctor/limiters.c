@@ -114,8 +114,8 @@ static void judge_disk(const struct trial_box *t, struct finding *f)
 	} else if (str_eq(trial_cause(t), "disk")) {
 		finding_is(
 			f, FINDING_NOTE,
-			"watched: a box that wrote more than its %s was ended as 'disk', a moment later; as root the file "
-			"system itself says no",
+			"watched: a box that wrote more than its %s was ended as 'disk', a moment later; with --scratch memory, "
+			"and as root, the file system itself says no",
 			limit);
 	} else {
 		finding_is(f, FINDING_MISSING, "%ld bytes were written in a box that may have %s",

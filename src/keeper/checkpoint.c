@@ -37,11 +37,15 @@ int keeper_open_checkpoint(struct keeper_state *s, struct err *err)
 		.limit_inodes = k->q->plan->limits.at[LIMIT_INODES].value,
 		.uid = s->uid,
 		.gid = s->gid,
-		.image = k->scratch.mounted,
+		.image = k->scratch.in_memory
+				 ? k->q->host->is_root && k->q->config->disk != DISK_WATCHED
+				 : k->scratch.mounted,
 	};
 	int r = checkpoint_open(&k->checkpoint, &request, err);
-	if (r >= 0)
+	if (r >= 0) {
 		k->scratch.beside_fd = k->checkpoint.root_fd;
+		k->scratch.beside_is_image = k->checkpoint.mounted;
+	}
 	return r;
 }
 

@@ -66,9 +66,11 @@ static json_t *budget_json(struct keeping *k)
 static json_t *disk_json(const struct scratch *s)
 {
 	struct statfs st;
-	json_t *o = json_pack("{s:s,s:o,s:o}", "mechanism", s->mechanism, "limit_bytes",
-			      json_u64(s->limit_bytes), "limit_inodes", json_u64(s->limit_inodes));
-	if (s->mounted && fstatfs(s->dir_fd, &st) == 0) {
+	bool is_hard = s->mounted || s->in_memory;
+	json_t *o = json_pack("{s:s,s:b,s:o,s:o}", "mechanism", s->mechanism, "hard", is_hard,
+			      "limit_bytes", json_u64(s->limit_bytes), "limit_inodes",
+			      json_u64(s->limit_inodes));
+	if (is_hard && fstatfs(s->dir_fd, &st) == 0) {
 		json_object_set_new(o, "kernel_bytes",
 				    json_u64(st.f_bavail * (uint64_t)st.f_bsize));
 		json_object_set_new(o, "kernel_inodes", json_u64(st.f_ffree));

@@ -178,14 +178,16 @@ static int init_ended(struct err *err)
 	return err_set(err, ERR_HOST, EPIPE, "the box's init ended while it was set up (killed?)");
 }
 
-int launch_hear(struct launched *l, enum box_msg_kind kind, struct box_msg *ret, struct err *err)
+static int hear(struct launched *l, enum box_msg_kind kind, struct box_msg *ret, int *ret_fd,
+		struct err *err)
 {
 	struct pollfd poll_fd = { .fd = l->control_fd, .events = POLLIN };
 	int n = poll(&poll_fd, 1, LAUNCH_TIMEOUT_MS);
 	if (n == 0)
 		return err_set(err, ERR_HOST, ETIMEDOUT,
 			       "setting the box up took more than a minute");
-	ssize_t length = proc_recv(l->control_fd, ret, sizeof *ret, 0);
+	ssize_t length = ret_fd ? proc_recv_fd(l->control_fd, ret, sizeof *ret, ret_fd)
+				: proc_recv(l->control_fd, ret, sizeof *ret, 0);
 	if (length != sizeof *ret)
 		return init_ended(err);
 	if (ret->kind == BOX_MSG_ERROR) {
@@ -196,6 +198,22 @@ int launch_hear(struct launched *l, enum box_msg_kind kind, struct box_msg *ret,
 	return ret->kind == kind
 		       ? 0
 		       : err_set(err, ERR_HOST, EPROTO, "unexpected word from the box's init");
+}
+
+int launch_hear(struct launched *l, enum box_msg_kind kind, struct box_msg *ret, struct err *err)
+{
+	return hear(l, kind, ret, NULL, err);
+}
+
+int launch_take_work(struct launched *l, int *ret_mount_fd, struct err *err)
+{
+	struct box_msg msg;
+	CLEANUP_FD int fd = -1;
+	int r = hear(l, BOX_MSG_WORK, &msg, &fd, err);
+	if (r < 0)
+		return r;
+	*ret_mount_fd = take_fd(&fd);
+	return 0;
 }
 
 static int wait_ready(struct launched *l, struct err *err)

@@ -56,6 +56,8 @@ struct launch_ops {
 
 /* Init is there, in the budget, and makes the box's root. On failure nothing of it is left. */
 int launch_begin(const struct launch_request *request, struct launched *ret, struct err *err);
+/* Waits for a working directory in memory, which init makes: a copy of its mount that is attached nowhere, owned by the caller. */
+int launch_take_work(struct launched *l, int *ret_mount_fd, struct err *err);
 /* Hands the working directory over: `dir_fd` is it, `mount_fd` a copy of its mount that is attached nowhere, or -1. */
 int launch_work(struct launched *l, int dir_fd, int mount_fd, struct err *err);
 /* The same with the checkpoint, after it, if the plan has one. */

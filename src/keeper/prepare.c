@@ -83,10 +83,10 @@ static int note_scratch(struct keeper_state *s)
 			   s->k.scratch.mounted ? RECORD_NOTE_PLAIN : RECORD_NOTE_DURABLE);
 }
 
-int keeper_make_scratch(struct keeper_state *s, int mechanism, struct err *err)
+static struct scratch_request scratch_request_of(const struct keeper_state *s, int mechanism)
 {
 	const struct keeper_request *q = s->k.q;
-	struct scratch_request request = {
+	return (struct scratch_request){
 		.home = q->config->home,
 		.path = q->plan->host_work_dir,
 		.limit_bytes = q->plan->limits.at[LIMIT_DISK].value,
@@ -97,6 +97,11 @@ int keeper_make_scratch(struct keeper_state *s, int mechanism, struct err *err)
 		.may_miss = plan_may_miss(q->plan, "disk"),
 		.dirs = &q->plan->work_dirs,
 	};
+}
+
+int keeper_make_scratch(struct keeper_state *s, int mechanism, struct err *err)
+{
+	struct scratch_request request = scratch_request_of(s, mechanism);
 	int r = scratch_create(&request, &s->k.scratch, err);
 	if (r < 0)
 		return r;
@@ -109,6 +114,23 @@ int keeper_make_scratch(struct keeper_state *s, int mechanism, struct err *err)
 	FAULT_PHASE("scratch-noted");
 	r = scratch_make_dirs(&s->k.scratch, &request, err);
 	FAULT_PHASE("work-dirs-made");
+	return r;
+}
+
+/* Init has made it, in memory. There is nothing to note: it has no name, and goes with its last descriptor. */
+static int take_scratch(struct keeper_state *s, struct err *err)
+{
+	struct scratch_request request = scratch_request_of(s, DISK_AUTO);
+	CLEANUP_FD int mount_fd = -1;
+	int r = launch_take_work(&s->k.box, &mount_fd, err);
+	FAULT_PHASE("memory-taken");
+	if (r >= 0)
+		r = scratch_adopt(&request, mount_fd, &s->k.scratch, err);
+	if (r < 0)
+		return r;
+	s->k.has_scratch = true;
+	r = scratch_make_dirs(&s->k.scratch, &request, err);
+	FAULT_PHASE("memory-dirs-made");
 	return r;
 }
 
@@ -222,7 +244,9 @@ static int request_synced(struct keeper_state *s, struct err *err)
 /* While the box makes its root, which takes longer, and the request becomes durable. */
 static int make_work(struct keeper_state *s, struct err *err)
 {
-	int r = keeper_make_scratch(s, s->k.q->config->disk, err);
+	int r = s->k.q->analysis->scratch == SCRATCH_MEMORY
+			? take_scratch(s, err)
+			: keeper_make_scratch(s, s->k.q->config->disk, err);
 	if (r >= 0 && s->k.checkpoint.path)
 		r = keeper_open_checkpoint(s, err);
 	stages_mark(&s->k.stages, STAGE_SCRATCH);

@@ -47,6 +47,7 @@ static bool own_memory_limit(const struct ending *e)
 
 static void decide_oom(const struct ending *e, struct verdict *v)
 {
+	bool is_memory = str_eq(e->disk_mechanism, "memory");
 	uint64_t memory = ending_limit(e, LIMIT_MEMORY);
 	char suggestion[32];
 	uint64_t more = memory + memory / 2 + (1 << 20);
@@ -61,9 +62,11 @@ static void decide_oom(const struct ending *e, struct verdict *v)
 		     "The analysis needed more than its %s of memory and was ended by the kernel (peak %s",
 		     size_text(memory), size_text(e->usage.mem_peak_bytes));
 		if (e->usage.mem_shmem_bytes >= memory / 8) /* less is not why */
-			note(v, ", of it %s in files under /tmp and /dev/shm",
-			     size_text(e->usage.mem_shmem_bytes));
-		note(v, "). Try --memory %s, or process the data in smaller pieces.", suggestion);
+			note(v, ", of it %s in files under %s/tmp and /dev/shm",
+			     size_text(e->usage.mem_shmem_bytes),
+			     is_memory ? "its working directory, " : "");
+		note(v, "). Try --memory %s, or process the data in smaller pieces%s.", suggestion,
+		     is_memory ? ", or have its files on the disk: --scratch disk" : "");
 	} else
 		note(v,
 		     "The kernel ended the analysis for memory at a peak of %s, below its own limit of %s: all runs together had reached "
@@ -243,11 +246,14 @@ static void decide_failure(const struct ending *e, struct verdict *v)
 		v->cause = CAUSE_DISK;
 		note(v,
 		     "The analysis failed with status %d after its working directory was full (%s in %llu files; allowed %s in %llu). Give it "
-		     "more with --disk or --inodes.",
+		     "more with --disk or --inodes%s.",
 		     v->exit_code, size_text(e->disk_peak_bytes),
 		     (unsigned long long)e->disk_peak_inodes,
 		     size_text(ending_limit(e, LIMIT_DISK)),
-		     (unsigned long long)ending_limit(e, LIMIT_INODES));
+		     (unsigned long long)ending_limit(e, LIMIT_INODES),
+		     str_eq(e->disk_mechanism, "memory")
+			     ? ", and as much more --memory, which its files are part of"
+			     : "");
 	} else if (e->usage.pids_limit_hits) {
 		v->cause = CAUSE_PIDS;
 		note(v,

@@ -94,12 +94,12 @@ static bool is_uncounted(struct keeping *k, uint64_t now, const struct scratch_u
 
 bool watch_disk(struct keeping *k, uint64_t now, struct scratch_use *ret)
 {
-	bool is_watched = str_eq(k->scratch.mechanism, "watched");
+	bool is_watched = scratch_is_watched(&k->scratch);
 	if (scratch_measure(&k->scratch, ret) < 0)
 		return false;
 	k->ending.disk_full |= ret->full;
-	if (ret->full || !is_watched || !is_uncounted(k, now, ret))
-		return ret->full && is_watched;
+	if (ret->over || !is_watched || !is_uncounted(k, now, ret))
+		return ret->over;
 	(void)snprintf(k->ending.disk_uncounted, sizeof k->ending.disk_uncounted, "%s",
 		       ret->uncounted);
 	return true;
@@ -136,7 +136,7 @@ static void sample(struct keeping *k, uint64_t now)
 /* The next look: a second from now, or sooner when the cpu time left could be used up before that. */
 static uint64_t next_sample(const struct keeping *k, uint64_t now)
 {
-	uint64_t wait = str_eq(k->scratch.mechanism, "watched") ? WATCHED_NS : SAMPLE_NS;
+	uint64_t wait = scratch_is_watched(&k->scratch) ? WATCHED_NS : SAMPLE_NS;
 	uint64_t age = now - k->started_ns;
 	wait = age < wait ? age
 			  : wait; /* denser at the start, so that a short run has samples too */

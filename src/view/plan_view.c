@@ -46,6 +46,10 @@ static void print_step(const struct step *s)
 	else if (s->kind == STEP_TMPFS)
 		printf("  %-7s %s (%llu KiB, counted as memory)\n", kind, target,
 		       (unsigned long long)(s->size_bytes >> 10));
+	else if (s->kind == STEP_WORK && s->size_bytes)
+		printf("  %-7s %s (writable, in memory: %llu KiB, %llu files; counted as memory)\n",
+		       kind, target, (unsigned long long)(s->size_bytes >> 10),
+		       (unsigned long long)s->inodes);
 	else if (s->kind == STEP_LINK)
 		printf("  %-7s %s -> %s\n", kind, target, source);
 	else if (s->kind == STEP_BIND || s->kind == STEP_WORK)

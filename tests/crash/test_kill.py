@@ -100,6 +100,20 @@ def test_kill_of_the_keeper(crash):
     assert seen["lost"] > KILLS / 3, seen
 
 
+def test_kill_of_the_keeper_of_a_directory_in_memory(crash):
+    """Nothing of it had a name: it is gone with the box, and no sweep has to look for it."""
+    process, run_id = start(crash, 1, "--scratch", "memory")
+    with process:
+        assert lib.wait_until(lambda: b'"started"' in events(crash, run_id))
+        keeper = crash.keeper_of(process)
+        assert not crash.caller.work_dir(run_id).exists()
+        kill(keeper)
+        process.communicate(timeout=60 * lib.SLOW)
+    crash.box_is_gone()
+    assert not crash.caller.work_dir(run_id).exists()
+    assert crash.assert_recovered(run_id)["cause"] == "lost"
+
+
 def test_kill_of_both(crash):
     """As when the host's memory runs out: nobody is left who could say anything."""
     for number, instant in enumerate(instants(crash)):

@@ -12,7 +12,7 @@ import faults
 from crashes import children, kill
 from faults import Failures
 
-OTHERS = ("ledger-", "snapshot-", "after-", "checkpoint-", "flow-", "oci-", "attend-", "array-")
+OTHERS = ("ledger-", "snapshot-", "after-", "checkpoint-", "flow-", "oci-", "attend-", "array-", "memory-")
 STRIDE = 1 if lib.SLOW == 1 else 7
 # A run whose template was never made: each of these has a size of its own.
 _sizes = itertools.count(17)
@@ -75,6 +75,25 @@ def test_abort(faulty, ways):
         seen.add(cause)
     failures.assert_none()
     assert seen >= {None, "lost"} or STRIDE > 1, "it died before there was a run, and in it"
+
+
+def test_abort_in_memory(faulty):
+    """A working directory in memory has no name on the host: nobody has to remove it."""
+    failures = Failures()
+    reached = faulty.trace(scratch="memory").phases
+    assert {"memory-taken", "memory-dirs-made"} <= set(reached)
+    assert "scratch-made" not in reached
+    for phase in reached[::STRIDE]:
+        if phase.startswith(OTHERS) and not phase.startswith("memory-"):
+            continue
+        result = faulty.run(f"abort:{phase}", scratch="memory")
+        faulty.box_is_gone()
+        work_dir = faulty.caller.work_dir(result.run_dir.name)
+        failures.case(phase, assert_among, work_dir.exists(), {False})
+        checked = (result.run_dir.name, result.status, result.stderr)
+        verdict = failures.case(f"abort:{phase}", faulty.check, *checked)
+        failures.case(phase, assert_among, verdict and verdict["cause"], allowed_after_abort(phase))
+    failures.assert_none()
 
 
 def assert_among(cause, allowed):

@@ -61,7 +61,7 @@ def test_for_people(mine):
 
 
 def test_later_files_win_and_each_value_has_its_origin(mine):
-    mine.configure("defaults: {keep: failed, limits: {memory: 1G, pids: 11, time: 5m}}\n")
+    mine.configure("defaults: {keep: failed, scratch: memory, limits: {memory: 1G, pids: 11, time: 5m}}\n")
     users = write(
         mine,
         mine.dir / ".config/cupel/cupel.yaml",
@@ -71,6 +71,7 @@ def test_later_files_win_and_each_value_has_its_origin(mine):
     (project.parent / "a/b").mkdir(parents=True)
     have = settings(mine, cwd=project.parent / "a/b")
     assert have["defaults.keep"] == ("failed", f"{mine.config}:2")
+    assert have["defaults.scratch"] == ("memory", f"{mine.config}:2")
     assert have["defaults.limits.time"] == ("5m", f"{mine.config}:2")
     assert have["defaults.limits.pids"] == ("12", f"{users}:1")
     assert have["defaults.limits.memory"] == ("800M", f"{project}:1")

@@ -22,9 +22,11 @@ SHA256_OF_X = hashlib.sha256(b"x\n").hexdigest()
 EVENTS_OF_OK = ["accepted", "started", "ended", "collected", "kept", "removed", "verdict"]
 
 
-def work(disk="16M"):
+def work(disk="16M", scratch="disk"):
     """A run; a disk of a size that was never asked for has its template made first."""
-    return ("--memory", "64M", "--disk", disk, "--keep", "always", "--", "sh", "-c", SCRIPT)
+    place = ("--scratch", scratch) if scratch != "disk" else ()
+    limits = ("--memory", "64M", "--disk", disk)
+    return (*limits, *place, "--keep", "always", "--", "sh", "-c", SCRIPT)
 
 
 def phases():
@@ -83,10 +85,10 @@ class Faulty(Crash):
         assert result.cause == "ok", result.stderr
         return result
 
-    def trace(self, *command, disk="16M"):
+    def trace(self, *command, disk="16M", scratch="disk"):
         """What a plain run does, or any command of cupel."""
         path = self.caller.base / "trace"
-        command = command or ("run", "--quiet", "--id", self.caller.new_id(), *work(disk))
+        command = command or ("run", "--quiet", "--id", self.caller.new_id(), *work(disk, scratch))
         _, _, err = self.caller.call(
             self.caller.binary, *command, env={"CUPEL_FAULT": f"trace:{path}"}
         )
@@ -95,8 +97,8 @@ class Faulty(Crash):
         path.unlink()
         return traced
 
-    def run(self, fault, disk="16M"):
-        return self.caller.run(*work(disk), env={"CUPEL_FAULT": fault})
+    def run(self, fault, disk="16M", scratch="disk"):
+        return self.caller.run(*work(disk, scratch), env={"CUPEL_FAULT": fault})
 
     def start(self, fault, disk="16M"):
         return self.caller.start(

@@ -21,7 +21,8 @@
 #include "base/num.h"
 #include "base/str.h"
 
-#define DELETED " (deleted)"
+#define DELETED    " (deleted)"
+#define PF_EXITING 0x4 /* linux/sched.h */
 /* The keeper does nothing else meanwhile, and so ends no run at its time limit. */
 #define COUNT_MAX_NS (5 * NS_PER_SEC)
 
@@ -206,14 +207,21 @@ static bool is_refused(int r)
 	return r == -EACCES || r == -EPERM;
 }
 
-/* The first thread of a process may end before the others, and stays until they end, too: it holds nothing, and may not be looked into. */
-static bool is_dead(int tasks_fd, const char *name)
+/* Does the thread end, or has it ended? From exit_mm() on the kernel shows what it has open to root alone, for as long as it takes to close
+ * all of it, and it can open nothing more. The first thread of a process may end before the others, and stays until they end, too.
+ * PF_EXITING, the ninth field of proc_pid_stat(5), is the kernel's word: no process can set it. */
+static bool is_ending(int tasks_fd, const char *name)
 {
-	char path[32], text[2048];
+	char path[32], text[2048], state = 0;
+	unsigned flags = 0;
 	(void)snprintf(path, sizeof path, "%.20s/stat", name);
-	const char *behind =
-		fs_read_small(tasks_fd, path, text, sizeof text) < 0 ? NULL : strrchr(text, ')');
-	return behind && (behind[1] == ' ' && (behind[2] == 'Z' || behind[2] == 'X'));
+	ssize_t n = fs_read_small(tasks_fd, path, text, sizeof text);
+	if (n < 0)
+		return is_gone((int)n);
+	const char *behind = strrchr(text, ')');
+	if (!behind || sscanf(behind + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return false;
+	return state == 'Z' || state == 'X' || (flags & PF_EXITING);
 }
 
 /* *ret_living: a thread that has not ended, for what all of them share; 0 if there is none. */
@@ -232,15 +240,14 @@ static int count_threads(struct finding *f, int process_fd, pid_t pid, pid_t *re
 	while ((entry = readdir(dir))) {
 		uint64_t tid = 0;
 		if (num_u64(entry->d_name, INT32_MAX, &tid) < 0 ||
-		    shares_descriptors(pid, (pid_t)tid) ||
-		    ((pid_t)tid == pid && is_dead(dirfd(dir), entry->d_name)))
+		    shares_descriptors(pid, (pid_t)tid))
 			continue;
 		int r = count_thread(f, dirfd(dir), entry->d_name);
-		if (is_gone(r))
+		if (is_gone(r) || (is_refused(r) && is_ending(dirfd(dir), entry->d_name)))
 			continue;
 		if (r < 0)
 			return r;
-		if (!*ret_living)
+		if (!*ret_living && !is_ending(dirfd(dir), entry->d_name))
 			*ret_living = (pid_t)tid;
 	}
 	return 0;

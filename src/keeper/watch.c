@@ -15,10 +15,13 @@
 #include "base/fs.h"
 #include "base/proc.h"
 
-#define SAMPLE_NS    (1 * NS_PER_SEC)
-#define WATCHED_NS   (250 * NS_PER_MS) /* a directory that is only watched is looked at more often */
-#define OOM_LOOK_NS  (5 * NS_PER_MS)
-#define KILL_WAIT_NS (30 * NS_PER_SEC)
+#define SAMPLE_NS  (1 * NS_PER_SEC)
+#define WATCHED_NS (250 * NS_PER_MS) /* a directory that is only watched is looked at more often */
+/* Two looks could both meet a program that changes modes all the time; ten do so only if it hides something. Slow looks get less. */
+#define UNCOUNTED_LOOKS  10
+#define UNCOUNTED_MAX_NS (2 * NS_PER_SEC)
+#define OOM_LOOK_NS      (5 * NS_PER_MS)
+#define KILL_WAIT_NS     (30 * NS_PER_SEC)
 
 enum { FD_INIT, FD_CONTROL, FD_OUT, FD_ERR, FD_OOM, FD_SIGNAL, FD_REPORT, FD_COUNT };
 
@@ -84,12 +87,14 @@ void watch_note_usage(struct keeping *k, const struct usage *now)
 static bool is_uncounted(struct keeping *k, uint64_t now, const struct scratch_use *disk)
 {
 	if (!disk->uncounted[0]) {
-		k->uncounted_since_ns = 0;
+		k->n_uncounted = 0;
 		return false;
 	}
-	if (!k->uncounted_since_ns)
+	if (k->n_uncounted++ == 0)
 		k->uncounted_since_ns = now;
-	return now - k->uncounted_since_ns >= WATCHED_NS;
+	uint64_t lasts_ns = now - k->uncounted_since_ns;
+	return lasts_ns >= UNCOUNTED_MAX_NS ||
+	       (lasts_ns >= WATCHED_NS && k->n_uncounted >= UNCOUNTED_LOOKS);
 }
 
 bool watch_disk(struct keeping *k, uint64_t now, struct scratch_use *ret)
@@ -140,6 +145,8 @@ static uint64_t next_sample(const struct keeping *k, uint64_t now)
 	uint64_t age = now - k->started_ns;
 	wait = age < wait ? age
 			  : wait; /* denser at the start, so that a short run has samples too */
+	if (k->n_uncounted && wait > WATCHED_NS / UNCOUNTED_LOOKS)
+		wait = WATCHED_NS / UNCOUNTED_LOOKS;
 	uint64_t cpu_ns = k->q->plan->limits.at[LIMIT_CPU_TIME].value;
 	uint64_t used_ns = k->ending.usage.cpu_usec * 1000;
 	if (cpu_ns && used_ns < cpu_ns) {
@@ -178,7 +185,8 @@ static void on_clock(struct keeping *k, uint64_t now)
 		if (cpu_ns && k->ending.usage.cpu_usec * 1000 >= cpu_ns &&
 		    k->ending.stop == STOP_NONE)
 			watch_stop(k, STOP_CPU);
-		k->sample_at = next_sample(k, now);
+		/* From the end of this look: one that takes long leaves time for the rest. */
+		k->sample_at = next_sample(k, clock_monotonic_ns());
 	}
 }
 

@@ -27,10 +27,11 @@ struct keeping {
 	int usage_fd;             /* owned; usage.jsonl */
 	uint64_t started_ns;
 	uint64_t warn_at, end_at, kill_at, sample_at; /* monotonic; 0: not set */
-	uint64_t
-		uncounted_since_ns; /* monotonic: since then something in the working directory can't be counted; 0: all was */
-	bool settled;  /* the run has lasted longer than a moment */
-	int report_fd; /* owned; -1 once nobody listens */
+	unsigned
+		n_uncounted; /* looks in a row that could not count everything in the working directory */
+	uint64_t uncounted_since_ns; /* monotonic: the first of them */
+	bool settled;                /* the run has lasted longer than a moment */
+	int report_fd;               /* owned; -1 once nobody listens */
 	struct ending ending;
 	json_t *executor; /* owned or NULL; what it says of the job, for the verdict */
 	struct stages stages;

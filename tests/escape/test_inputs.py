@@ -73,7 +73,7 @@ def mounted(stack, base, kind):
 def place(cupel, request):
     """In the caller's own directory; a parameter names the file system."""
     with contextlib.ExitStack() as stack:
-        base = cupel.base / "place"
+        base = cupel.base / "input-place"  # other tests of the session leave a `place` there
         base.mkdir()
         stack.callback(shutil.rmtree, base)
         mounted(stack, base, getattr(request, "param", "here"))

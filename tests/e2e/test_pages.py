@@ -471,6 +471,17 @@ def test_axe_finds_nothing(person, places, axe, page, how):
     assert tab.run("document.documentElement.scrollWidth") <= how.get("size", (1280,))[0]
 
 
+def test_axe_finds_nothing_where_nothing_is_found(service, browser, axe):
+    tab = browser.tab()  # not person: the browser logs the 404 of the run
+    service.enter(tab, "/runs/never-was")
+    headings = "[...document.querySelectorAll('h1')].map((one) => one.innerText)"
+    tab.wait_text("There is no run", "#main")
+    assert tab.run(headings) == ["Run never-was"] and violations(tab, axe) == []
+    tab.run("history.pushState(null, '', '/never-was'); dispatchEvent(new PopStateEvent('popstate'))")
+    tab.wait_text("There is no such page", "#main")
+    assert tab.run(headings) == ["Page not found"] and violations(tab, axe) == []
+
+
 def test_axe_would_find_something(person, axe):
     tab = person()
     wait_whole(tab)

@@ -57,7 +57,7 @@ function route(path) {
 }
 
 function nowhere(root) {
-	put(root, empty("There is no such page.", "The pages are Runs, Quests and Senate."));
+	put(root, el("h1", null, "Page not found"), empty("There is no such page.", "The pages are Runs, Quests and Senate."));
 	return { title: "not here", close() {} };
 }
 
@@ -197,7 +197,7 @@ async function start() {
 		if (!error.status)
 			setTimeout(start, AGAIN_MS);
 		else
-			put(main, empty("Nothing can be shown.", `${clean(error.message, 300)} ${clean(error.remedy || "", 300)}`),
+			put(main, el("h1", null, "cupel"), empty("Nothing can be shown.", `${clean(error.message, 300)} ${clean(error.remedy || "", 300)}`),
 				el("p", { class: "center" }, button(error.status === 401 ? "Give a token" : "Try again", { class: "primary" }, start)));
 		return;
 	}

@@ -60,10 +60,11 @@ class RunPage {
 	}
 
 	fail(error) {
+		const heading = el("h1", null, `Run ${clean(this.id, 64)}`);
 		if (error.status === 404)
-			put(this.root, empty(`There is no run ${clean(this.id, 64)}.`, "It may have been removed, or its id is another. See all runs:"), el("p", { class: "center" }, el("a", { href: "/" }, "Runs")));
+			put(this.root, heading, empty(`There is no run ${clean(this.id, 64)}.`, "It may have been removed, or its id is another. See all runs:"), el("p", { class: "center" }, el("a", { href: "/" }, "Runs")));
 		else
-			put(this.root, empty("The run can't be shown.", `${error.message} ${error.remedy || ""}`));
+			put(this.root, heading, empty("The run can't be shown.", `${error.message} ${error.remedy || ""}`));
 	}
 
 	layOut() {

@@ -99,6 +99,20 @@ static const char *text_of(const json_t *o, const char *key, const char *otherwi
 	return text ? text : otherwise;
 }
 
+static void print_runs(const json_t *runs)
+{
+	size_t i;
+	const json_t *one;
+	json_array_foreach(runs, i, one)
+	{
+		CLEANUP_FREE char *id =
+			str_visible(json_is_string(one) ? json_string_value(one) : "?");
+		printf("%s%s", i == 0 ? "  changed while these ran: " : ", ", id);
+	}
+	if (i > 0)
+		printf("; `cupel show ID` tells more\n");
+}
+
 static void print_answer(const json_t *o)
 {
 	CLEANUP_FREE char *what = str_visible(text_of(o, "what", "?"));
@@ -120,6 +134,7 @@ static void print_answer(const json_t *o)
 	long long all = (long long)json_integer_value(json_object_get(o, "changes"));
 	if (all > (long long)i)
 		printf("  and %lld more\n", all - (long long)i);
+	print_runs(json_object_get(o, "runs"));
 	if (text_of(o, "remedy", NULL)) {
 		CLEANUP_FREE char *remedy = str_visible(text_of(o, "remedy", ""));
 		printf("  if that is right: %s\n", remedy);

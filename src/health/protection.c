@@ -21,6 +21,32 @@ static void set_text(json_t *o, const char *key, const char *text)
 	json_object_set_new(o, key, text ? json_text(text) : json_null());
 }
 
+static const json_t *find_record(const json_t *records, const char *shown)
+{
+	size_t i;
+	const json_t *one;
+	json_array_foreach(records, i, one)
+	{
+		if (str_eq(json_string_value(json_object_get(one, "kind")), "protect") &&
+		    str_eq(json_string_value(json_object_get(one, "subject")), shown))
+			return one;
+	}
+	return NULL;
+}
+
+/* The runs that were alive when a run last saw it change. The keeper's record has them until this check replaces it; a check
+ * passes them on to the next, until the state is accepted or is right again. */
+static json_t *runs_of_change(const struct config *c, const char *shown)
+{
+	CLEANUP_JSON json_t *records = NULL;
+	if (ledger_health_list(c, &records, NULL) < 0)
+		return json_array();
+	const json_t *last = find_record(records, shown);
+	json_t *runs = json_object_get(json_object_get(last, "detail"), "runs");
+	bool is_changed = str_eq(json_string_value(json_object_get(last, "status")), "changed");
+	return is_changed && json_is_array(runs) ? json_incref(runs) : json_array();
+}
+
 /* What was seen, against what was accepted. */
 static int compare(const struct protect_look *q, const struct protect_baseline *b,
 		   struct protect_state *now, struct drifts *ret, struct err *err)
@@ -66,11 +92,13 @@ static int remember(const struct config *c, const char *shown, const json_t *o, 
 	const json_t *first = json_array_get(json_object_get(o, "first"), 0);
 	const char *what = json_string_value(json_object_get(first, "what"));
 	long long changes = json_integer_value(json_object_get(o, "changes"));
-	CLEANUP_FREE char *summary = json_is_string(error)
-					     ? xstrdup(json_string_value(error))
-					     : xasprintf("%lld change%s%s%s", changes,
-							 changes == 1 ? "" : "s",
-							 what ? ", first: " : "", what ? what : "");
+	const char *run = json_string_value(json_array_get(json_object_get(o, "runs"), 0));
+	CLEANUP_FREE char *summary =
+		json_is_string(error)
+			? xstrdup(json_string_value(error))
+			: xasprintf("%lld change%s%s%s%s%s", changes, changes == 1 ? "" : "s",
+				    what ? ", first: " : "", what ? what : "",
+				    run ? "; last seen while this ran: " : "", run ? run : "");
 	const struct health_record h = { .kind = "protect",
 					 .subject = shown,
 					 .status = status,
@@ -81,9 +109,9 @@ static int remember(const struct config *c, const char *shown, const json_t *o, 
 
 static json_t *answer_new(const char *shown)
 {
-	return json_pack("{s:o,s:n,s:n,s:n,s:n,s:i,s:i,s:[],s:n,s:n}", "what", json_text(shown),
-			 "kind", "status", "accepted", "accepted_by", "files", 0, "changes", 0,
-			 "first", "error", "remedy");
+	return json_pack("{s:o,s:n,s:n,s:n,s:n,s:i,s:i,s:[],s:[],s:n,s:n}", "what",
+			 json_text(shown), "kind", "status", "accepted", "accepted_by", "files", 0,
+			 "changes", 0, "first", "runs", "error", "remedy");
 }
 
 int protection_check(const struct protect_look *q, json_t **ret, struct err *err)
@@ -97,6 +125,8 @@ int protection_check(const struct protect_look *q, json_t **ret, struct err *err
 	set_text(o, "error", why.text[0] ? why.text : NULL);
 	if (!str_eq(status, "ok") && !str_eq(status, "unchecked"))
 		set_text(o, "remedy", accept);
+	if (str_eq(status, "changed"))
+		json_object_set_new(o, "runs", runs_of_change(q->config, shown));
 	int r = remember(q->config, shown, o, err);
 	if (r >= 0)
 		*ret = take_ptr(o);
@@ -132,19 +162,6 @@ int protection_accept(const struct protect_look *q, json_t **ret, struct err *er
 	if (r >= 0)
 		*ret = take_ptr(o);
 	return r;
-}
-
-static const json_t *find_record(const json_t *records, const char *shown)
-{
-	size_t i;
-	const json_t *one;
-	json_array_foreach(records, i, one)
-	{
-		if (str_eq(json_string_value(json_object_get(one, "kind")), "protect") &&
-		    str_eq(json_string_value(json_object_get(one, "subject")), shown))
-			return one;
-	}
-	return NULL;
 }
 
 int protection_status(const struct config *c, const char *what, json_t **ret, struct err *err)

@@ -165,12 +165,17 @@ def test_a_change_while_an_analysis_ran(guarded):
 
     assert set(guarded.changes()) == set(guarded.changes("--deep"))
     assert "content" in guarded.changes()["changed", "a"], "though its mtime was put back"
+    named = [set(answer["runs"]) for answer in guarded.call("check", status=1)]
+    assert all(set(ids) <= runs for runs in named), "a check after another check names them, too"
     again = guarded.caller.run("--", "true")
     assert [e["event"] for e in guarded.events(again.run_dir.name)] == ["protected-differs"] * 2
     assert guarded.call("accept", guarded.api)[0]["changes"] == 1
     assert [a["status"] for a in guarded.call("check", status=1)] == ["changed", "ok"]
     assert guarded.call("accept", guarded.site)[0]["changes"] == 5
     assert [a["status"] for a in guarded.call("check", "--deep")] == ["ok", "ok"]
+    guarded.api.write_text("serve(none of them)\n")
+    assert [a["runs"] for a in guarded.call("check", guarded.api, status=1)] == [[]], "nothing ran"
+    guarded.accept()
     assert guarded.events(guarded.caller.run("--", "true").run_dir.name) == []
 
 

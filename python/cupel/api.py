@@ -60,8 +60,8 @@ def cancel(run_id: str) -> Request:
     return Request("POST", f"{_run(run_id)}/cancel")
 
 
-def rerun(run_id: str) -> Request:
-    return Request("POST", f"{_run(run_id)}/rerun", headers=_keyed())
+def rerun(run_id: str, env: Optional[Mapping[str, str]] = None) -> Request:
+    return Request("POST", f"{_run(run_id)}/rerun", body={"env": dict(env)} if env else None, headers=_keyed())
 
 
 def resume(run_id: str) -> Request:

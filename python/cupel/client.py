@@ -238,8 +238,8 @@ class Client(Door):
         except NotFound:
             return api.rows(self._http.ask(api.why_pipeline(run_id)), "tasks")
 
-    def rerun(self, run_id: str) -> str:
-        return str(self._http.ask(api.rerun(run_id))["id"])
+    def rerun(self, run_id: str, *, env: Optional[Mapping[str, str]] = None) -> str:
+        return str(self._http.ask(api.rerun(run_id, env))["id"])
 
     def resume(self, run_id: str) -> str:
         return str(self._http.ask(api.resume(run_id)).get("id", run_id))

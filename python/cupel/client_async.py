@@ -345,8 +345,8 @@ class AsyncClient(AsyncDoor):
         except NotFound:
             return api.rows(await self._ask(api.why_pipeline(run_id)), "tasks")
 
-    async def rerun(self, run_id: str) -> str:
-        return str((await self._ask(api.rerun(run_id)))["id"])
+    async def rerun(self, run_id: str, *, env: Optional[Mapping[str, str]] = None) -> str:
+        return str((await self._ask(api.rerun(run_id, env)))["id"])
 
     async def resume(self, run_id: str) -> str:
         return str((await self._ask(api.resume(run_id))).get("id", run_id))

@@ -92,8 +92,10 @@ class Door(abc.ABC):
         """Why the steps of a pipeline were run, or were not."""
 
     @abc.abstractmethod
-    def rerun(self, run_id: str) -> str:
-        """Has a run be done again from its record; returns the new id at once."""
+    def rerun(self, run_id: str, *, env: Optional[Mapping[str, str]] = None) -> str:
+        """Has a run be done again from its record; returns the new id at once.
+
+        env: the values of secret variables, which no record has."""
 
     @abc.abstractmethod
     def resume(self, run_id: str) -> str:
@@ -178,7 +180,7 @@ class AsyncDoor(abc.ABC):
     async def why(self, run_id: str) -> List[Dict[str, Any]]: ...
 
     @abc.abstractmethod
-    async def rerun(self, run_id: str) -> str: ...
+    async def rerun(self, run_id: str, *, env: Optional[Mapping[str, str]] = None) -> str: ...
 
     @abc.abstractmethod
     async def resume(self, run_id: str) -> str: ...

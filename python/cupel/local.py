@@ -24,6 +24,8 @@ from .program import Child, Program
 from .records import RECORD_BYTES, STREAMS, milliseconds, read_json, stream_name, texts
 
 POLL_S = 0.05  # for what no descriptor tells of
+# The place of a mistake, before or within the sentence, in a file that the caller never wrote.
+_TEMPORARY = r"\S*/cupel-analysis-\w+/analysis\.yaml(:\d+)+: | \(\S*/cupel-analysis-\w+/analysis\.yaml(:\d+)+\)"
 
 
 class Local(Door):
@@ -60,13 +62,13 @@ class Local(Door):
     @staticmethod
     def _never_started(child: Child) -> CupelError:
         """What it said, without the name of the temporary file."""
-        return from_exit(child.status, re.sub(r"\S*/cupel-analysis-\w+/analysis\.yaml:\d+:\d+: ", "", child.said))
+        return from_exit(child.status, re.sub(_TEMPORARY, "", child.said))
 
-    def _start(self, run_id: str, args: List[str]) -> str:
+    def _start(self, run_id: str, args: List[str], env: Optional[Mapping[str, str]] = None) -> str:
         for known, child in list(self._children.items()):
             if child.over and len(self._children) > 1000:
                 del self._children[known]
-        self._children[run_id] = Child(self.program, args)
+        self._children[run_id] = Child(self.program.with_env(env) if env else self.program, args)
         return run_id
 
     def submit(self, what: What, *, id: Optional[str] = None, priority: int = 0,
@@ -84,9 +86,11 @@ class Local(Door):
         finally:
             cleanup()
 
-    def rerun(self, run_id: str) -> str:
+    def rerun(self, run_id: str, *, env: Optional[Mapping[str, str]] = None) -> str:
         new = option_id(None)
-        return self._accepted(self._start(new, ["rerun", "--quiet", "--id", new, option_id(run_id)]))
+        # Values go by the environment: everybody on the host can read the arguments of a process.
+        names = [f"--env={name}" for name in env or {}]
+        return self._accepted(self._start(new, ["rerun", "--quiet", "--id", new, *names, option_id(run_id)], env))
 
     def _accepted(self, run_id: str) -> str:
         """Returns once there is a record of it, so that what is refused is told at once; the file of the analysis was

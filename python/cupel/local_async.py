@@ -163,8 +163,8 @@ class AsyncLocal(AsyncDoor):
     async def why(self, run_id: str) -> List[Dict[str, Any]]:
         return await asyncio.to_thread(self.sync.why, run_id)
 
-    async def rerun(self, run_id: str) -> str:
-        return await asyncio.to_thread(self.sync.rerun, run_id)
+    async def rerun(self, run_id: str, *, env: Optional[Mapping[str, str]] = None) -> str:
+        return await asyncio.to_thread(self.sync.rerun, run_id, env=env)
 
     async def resume(self, run_id: str) -> str:
         return await asyncio.to_thread(self.sync.resume, run_id)

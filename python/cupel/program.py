@@ -32,6 +32,10 @@ class Program:
     def environ(self) -> Mapping[str, str]:
         return os.environ if self._env is None else self._env
 
+    def with_env(self, env: Mapping[str, str]) -> "Program":
+        """The same program with more variables."""
+        return Program(self._path, {**self.environ, **env}, self._cwd)
+
     @property
     def path(self) -> str:
         """$CUPEL, or the first in PATH."""

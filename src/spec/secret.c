@@ -215,7 +215,7 @@ int secrets_check_given(const struct analysis *a, struct err *err)
 	return err_set(
 		err, ERR_CALLER, ENOKEY,
 		"secret variables are not recorded; give the value of %.*s again: --env %.100s=VALUE, --env %.100s "
-		"(yours), or \"env\" of a request to the service",
+		"(yours), or env in Python and in requests to the service",
 		SHOWN_LENGTH, str_text(&missing), first, first);
 }
 

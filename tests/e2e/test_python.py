@@ -574,6 +574,30 @@ def test_a_caller_that_is_gone_leaves_its_submission_running(root, python):
     assert told == ["ok", "done\n"]
 
 
+def test_rerun_takes_secret_variables(cupel, python):
+    told = python(cupel, """
+        door = cupel.connect()
+        run = door.run(["sh", "-c", "echo $API_TOKEN"], env={"API_TOKEN": "hunter2"})
+        try:
+            door.rerun(run.id)
+        except cupel.Refused as error:
+            refused = str(error)
+        again = door.wait(door.rerun(run.id, env={"API_TOKEN": "hunter2"}))
+        tell(run.ok, "API_TOKEN" in refused, again.ok, door.log(again.id).data.decode())
+        """)
+    assert told == [True, True, True, "hunter2\n"]
+
+
+def test_a_refusal_does_not_name_the_temporary_file(cupel, python):
+    told = python(cupel, """
+        try:
+            cupel.run(["true"], limits={"memory": "900T"})
+        except cupel.Refused as error:
+            tell(str(error))
+        """)
+    assert told.startswith("memory 900T is more than all runs together may use"), told
+
+
 # The one interface.
 
 def test_local_has_all_of_the_interface(cupel, python):

@@ -78,6 +78,20 @@ def python(package, service):
     return functools.partial(python_package.run, package, service.caller)
 
 
+def test_rerun_takes_secret_variables(python):
+    told = python("""
+        door = cupel.connect()
+        run = door.run(["sh", "-c", "echo $API_TOKEN"], env={"API_TOKEN": "hunter2"})
+        try:
+            door.rerun(run.id)
+        except cupel.Refused as error:
+            refused = str(error)
+        again = door.wait(door.rerun(run.id, env={"API_TOKEN": "hunter2"}))
+        tell(run.ok, "API_TOKEN" in refused, again.ok, door.log(again.id).data.decode())
+        """)
+    assert told == [True, True, True, "hunter2\n"]
+
+
 def test_the_service_has_all_of_the_interface(python):
     told = python("""
         door = cupel.connect()

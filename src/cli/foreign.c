@@ -13,7 +13,7 @@ struct foreign {
 #define CANCEL "use `cupel cancel ID`"
 #define SHOW   "use `cupel show ID`; `cupel show --json ID` prints everything"
 #define IMAGE                                                                                      \
-	"use `cupel runtime create NAME --kind image --layout PATH` (man cupel-runtime-create)"
+	"fetch an image with `skopeo copy docker://IMAGE oci:PATH`, then use `cupel runtime create NAME --kind image --layout PATH` (man cupel-runtime-create)"
 #define CREATE "use `cupel runtime create NAME --kind KIND` (man cupel-runtime-create)"
 #define INSIDE                                                                                     \
 	"nothing enters a box that runs; use `cupel logs -f ID` to watch it, or `cupel run -- COMMAND` for a box of its own"

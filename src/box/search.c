@@ -13,14 +13,16 @@
 
 static int search_below(struct search *s, int dir_fd, const char *name, size_t length, int depth);
 
-/* Mostly the directory says what an entry is; some file systems don't. */
-static unsigned char type_of(int dir_fd, const struct dirent *entry)
+/* Mostly the directory says what an entry is; some file systems don't. One that is gone is nothing; any other that can't be asked could be a socket. */
+static unsigned char type_of(struct search *s, int dir_fd, const struct dirent *entry)
 {
 	struct stat st = { 0 };
 	if (entry->d_type != DT_UNKNOWN)
 		return entry->d_type;
-	if (fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+	if (fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0) {
+		s->is_part |= errno != ENOENT;
 		return DT_UNKNOWN;
+	}
 	return IFTODT(st.st_mode);
 }
 
@@ -28,7 +30,7 @@ static unsigned char type_of(int dir_fd, const struct dirent *entry)
 static int see_entry(struct search *s, int dir_fd, const struct dirent *entry, size_t length,
 		     int depth)
 {
-	unsigned char type = type_of(dir_fd, entry);
+	unsigned char type = type_of(s, dir_fd, entry);
 	if (type != DT_DIR && type != DT_SOCK && type != DT_FIFO)
 		return 0;
 	int n = snprintf(s->found + length, sizeof s->found - length, "%s%s", length ? "/" : "",

@@ -58,14 +58,15 @@ static size_t dev_find(const struct finding *f, dev_t dev)
 	return i;
 }
 
-/* Counts what the magic link leads to. A link that is gone is no failure: its process has closed it or is dead. */
+/* Counts what the magic link leads to. A link that is gone is no failure: its process has closed it or is dead. Nor is a file that a server has
+ * removed (ESTALE): the working directory is on no such file system. */
 static int count_link(struct finding *f, int dir_fd, const char *name)
 {
 	struct stat st;
 	if (clock_monotonic_ns() > f->end_ns)
 		return -ETIME;
 	if (fstatat(dir_fd, name, &st, AT_NO_AUTOMOUNT) < 0)
-		return errno == ENOENT || errno == ESRCH ? 0 : -errno;
+		return errno == ENOENT || errno == ESRCH || errno == ESTALE ? 0 : -errno;
 	size_t at = dev_find(f, st.st_dev);
 	if (st.st_nlink > 0 || at == 2 || !inode_set_add(&f->seen[at], st.st_ino))
 		return 0;

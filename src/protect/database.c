@@ -332,9 +332,23 @@ static void add_one(const struct item *i, enum drift_kind kind, struct drifts *r
 		drifts_add(ret, kind, i->name, "in the schema", NULL);
 }
 
+static bool has_rows(const struct items *items, const struct database_compared *how)
+{
+	for (size_t i = 0; i < items->n; i++)
+		if (!str_eq(items->v[i].kind, ITEM_SCHEMA) && is_compared(&items->v[i], how))
+			return true;
+	return false;
+}
+
 void database_compare(const struct items *then, const struct items *now,
 		      const struct database_compared *how, struct drifts *ret)
 {
+	/* Accepted while only the schema was watched: there is nothing to compare the rows with. */
+	if (then->n && !has_rows(then, how) && has_rows(now, how))
+		drifts_add(
+			ret, DRIFT_CHANGED, "rows",
+			"not recorded when the state was accepted (watch was schema): accept it again",
+			NULL);
 	for (size_t i = 0, k = 0; i < then->n || k < now->n;) {
 		int c = i == then->n ? 1 : k == now->n ? -1 : item_order(&then->v[i], &now->v[k]);
 		const struct item *one = c > 0 ? &now->v[k] : &then->v[i];

@@ -140,9 +140,11 @@ int auth_token(struct auth *a, const char *authorization, struct identity *ret, 
 	*ret = (struct identity){ .uid = t->uid, .gid = t->gid, .scopes = t->scopes };
 	/* A token made for a user is that user, as if by the socket; any other owns what it submits itself. */
 	bool is_user = !str_eq(t->user, TOKEN_NO_USER) && strlen(t->user) < sizeof ret->name;
-	(void)snprintf(is_user ? ret->also : ret->name, sizeof ret->name, "token:%s", t->name);
-	if (is_user)
-		(void)snprintf(ret->name, sizeof ret->name, "%s", t->user);
+	(void)snprintf(ret->name, sizeof ret->name, is_user ? "%s" : "token:%s",
+		       is_user ? t->user : t->name);
+	/* Version 0.1 recorded the token's name. A later token of that name may be made for somebody else. */
+	if (is_user && t->is_of_first_version)
+		(void)snprintf(ret->also, sizeof ret->also, "token:%s", t->name);
 	return 0;
 }
 

@@ -384,6 +384,23 @@ def test_how_closely_a_database_is_watched(rooted, request, kind, level):
         assert events[0] == [] and rooted.call("check")[0]["status"] == "ok"
 
 
+@pytest.mark.parametrize("level", ["rows", "content"])
+def test_a_level_that_was_raised_is_accepted_again(rooted, level):
+    """What was accepted has no rows to compare with: that is said, not taken for the same."""
+    path = rooted.place / "app.db"
+    sqlite_change(path, "CREATE TABLE users (name text); INSERT INTO users VALUES ('ann')")
+    watch = lambda one: rooted.caller.configure("protect: " + json.dumps([{"database": f"sqlite:{path}", "watch": one}]) + "\n")
+    watch("schema")
+    rooted.accept()
+    watch(level)
+    sqlite_change(path, "DELETE FROM users")
+    found = rooted.call("check", "--deep", status=1)[0]
+    assert found["status"] == "changed"
+    assert "accept it again" in json.dumps(found)
+    rooted.accept()
+    assert rooted.call("check", "--deep")[0]["status"] == "ok"
+
+
 def test_a_level_that_is_none_is_named(rooted):
     for entry, words in (({"database": "sqlite:/x", "watch": "closely"}, "known: schema, rows, content"), ({"watch": "rows"}, "'database' is missing"),
                          ({"database": "/etc", "watch": "rows"}, "expected a database"), ({"database": "sqlite:/x", "odd": 1}, "odd")):

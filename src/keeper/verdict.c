@@ -295,8 +295,8 @@ static void remark_wait(const struct ending *e, struct verdict *v)
 		return;
 	CLEANUP_FREE char *waited = xstrdup(time_text(waited_ns));
 	note(v,
-	     " It waited for a CPU for %s of %s: the host was busy with other work; run it at a quieter time, or raise 'cpu_weight' in "
-	     "cupel.yaml.",
+	     " It waited for a CPU for %s of %s: the host was busy with other work, or it has more threads than CPUs. Run it at a "
+	     "quieter time or with fewer threads, or raise 'cpu_weight' in cupel.yaml.",
 	     waited, time_text(e->wall_ns));
 }
 

@@ -46,7 +46,7 @@ static const struct row rows[] = {
 	  0,
 	  0,
 	  0,
-	  { "succeeded", "waited for a CPU for 1.20 s of 1.50 s", "cpu_weight" } },
+	  { "succeeded", "waited for a CPU for 1.20 s of 1.50 s", "more threads than CPUs" } },
 	{ "its own status", { EXITED(3) }, CAUSE_EXIT, 3, 3, 0, { "status 3", "stderr.log" } },
 	{ "a strict shell is named",
 	  { EXITED(1), .strict_shell = STRICT_BASH },

@@ -174,27 +174,29 @@ def ids(caller, *words):
 
 
 @pytest.mark.parametrize("words, wanted", [
-    ([], "r1 r2 r3 r4"),
-    (["--reverse"], "r4 r3 r2 r1"),
+    ([], "r4 r3 r2 r1"),
+    (["--reverse"], "r1 r2 r3 r4"),
     (["--cause", "ok"], "r1"),
-    (["--cause", "exit,signal"], "r2 r3 r4"),
-    (["--cause", "ok", "--cause", "signal"], "r1 r3"),
-    (["--quest", "a"], "r1 r3 r4"),
-    (["--quest", "a", "--quest", "b"], "r1 r2 r3 r4"),
+    (["--cause", "exit,signal"], "r4 r3 r2"),
+    (["--cause", "ok", "--cause", "signal"], "r3 r1"),
+    (["--quest", "a"], "r4 r3 r1"),
+    (["--quest", "a", "--quest", "b"], "r4 r3 r2 r1"),
     (["--quest", "a", "--cause", "exit"], "r4"),
     (["--quest", "none"], ""),
-    (["--state", "ended"], "r1 r2 r3 r4"),
+    (["--state", "ended"], "r4 r3 r2 r1"),
     (["--state", "running"], ""),
-    (["-r", "base"], "r1 r2 r3 r4"),
+    (["-r", "base"], "r4 r3 r2 r1"),
     (["-r", "other"], ""),
-    (["--since", "1h"], "r1 r2 r3 r4"),
-    (["--since", "2020-01-01"], "r1 r2 r3 r4"),
+    (["--since", "1h"], "r4 r3 r2 r1"),
+    (["--since", "2020-01-01"], "r4 r3 r2 r1"),
     (["--since", "2100-01-01T00:00"], ""),
-    (["-n", "2"], "r1 r2"),
-    (["-n", "2", "--after", "r2"], "r3 r4"),
-    (["-n", "2", "--after", "r3", "--reverse"], "r2 r1"),
-    (["--after", "r4"], ""),
-    (["--quest", "a", "-n", "2"], "r1 r3"),
+    (["-n", "2"], "r4 r3"),
+    (["-n", "2", "--after", "r3"], "r2 r1"),
+    (["-n", "2", "--after", "r2", "--reverse"], "r3 r4"),
+    (["--after", "r1"], ""),
+    (["--after", "r4", "--reverse"], ""),
+    (["--quest", "a", "-n", "2"], "r4 r3"),
+    (["--quest", "a", "-n", "2", "--reverse"], "r1 r3"),
 ])
 def test_list_by_kind_and_page(several, words, wanted):
     assert ids(several, *words) == wanted.split()
@@ -202,11 +204,13 @@ def test_list_by_kind_and_page(several, words, wanted):
 
 def test_list_since_is_to_the_moment(several):
     times = {run["id"]: run["accepted"] for run in ask_json(several, "list")}
-    assert ids(several, "--since", times["r3"]) == ["r3", "r4"]
+    assert ids(several, "--since", times["r3"]) == ["r4", "r3"]
 
 
 def test_list_says_how_to_go_on(several):
     status, _, err = several.call(several.binary, "list", "-n", "3")
+    assert status == 0 and err == "cupel: there are more: --after r2\n"
+    status, _, err = several.call(several.binary, "list", "-n", "3", "--reverse")
     assert status == 0 and err == "cupel: there are more: --after r3\n"
     assert several.call(several.binary, "list", "-n", "4")[2] == ""
 

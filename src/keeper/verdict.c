@@ -181,10 +181,23 @@ static void decide_exec(const struct ending *e, struct verdict *v)
 		     strerrordesc_np(e->exec_errno));
 }
 
+/* Without a smaller file_size a single file may take up the whole disk: the kernel then ends its writer, maybe before anybody has
+ * looked at the disk. */
+static bool is_disk_in_one_file(const struct ending *e)
+{
+	uint64_t file_size = ending_limit(e, LIMIT_FILE_SIZE);
+	return WTERMSIG(e->wait_status) == SIGXFSZ && e->disk_full &&
+	       (!file_size || file_size >= ending_limit(e, LIMIT_DISK));
+}
+
 static void decide_signal(const struct ending *e, struct verdict *v)
 {
 	v->signal = WTERMSIG(e->wait_status);
 	v->exit_status = 128 + v->signal;
+	if (is_disk_in_one_file(e)) {
+		decide_disk(e, v);
+		return;
+	}
 	v->cause = v->signal == SIGSYS ? CAUSE_DENIED : CAUSE_SIGNAL;
 	if (v->cause == CAUSE_DENIED)
 		note(v,

@@ -190,6 +190,15 @@ def test_disk_of_a_user_is_watched(user):
     assert result.verdict["evidence"]["disk_mechanism"] == "watched"
 
 
+def test_one_file_that_fills_the_disk(cupel):
+    """The kernel ends its writer at once, as a rule before the keeper has looked at the disk."""
+    write = "os.write(file, bytes(1 << 20)); " * 64
+    script = f"import os; file = os.open('out/x', os.O_WRONLY | os.O_CREAT); {write}"
+    result = cupel.run("--disk", "16M", "--", "python3", "-c", script)
+    assert (result.cause, result.verdict["evidence"]["disk_full"]) == ("disk", True)
+    assert "--disk" in result.verdict["completion_notes"]
+
+
 def test_enough_disk_is_the_control(cupel):
     assert cupel.run("--disk", "80M", "--", "sh", "-c", FILL).cause == "ok"
 

@@ -1,7 +1,9 @@
 """What a run leaves in its directory, and the commands that look at it."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 
 import pytest
@@ -213,28 +215,47 @@ def test_a_value_that_cannot_be_names_its_option(cupel, words):
     assert status == 2 and words[1] in err
 
 
+def listed(fresh, env):
+    status, out, err = fresh.call(fresh.binary, "list", env=env)
+    assert status == 0, err
+    return [tuple(line.split()[:2]) for line in out.splitlines()[1:]]
+
+
 def test_a_full_disk_is_named(fresh):
     small = fresh.dir / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=True)
     try:
         env = {"CUPEL_HOME": str(small / "home")}
-        words = ("run", "--disk", "8M", "--", "true")
-        assert fresh.call(fresh.binary, *words, env=env)[0] == 0
+        words = ("run", "--disk", "8M", "--id")
+        assert fresh.call(fresh.binary, *words, "first", "--", "true", env=env)[0] == 0
         # Whoever delivers takes room there, and gives some back when it is done.
         assert lib.wait_until(lambda: not leftovers.processes(fresh))
         with pytest.raises(OSError), open(small / "fill", "wb", buffering=0) as file:
             while file.write(bytes(4096)) == 4096:
                 pass
             file.write(b"more")
-        status, _, err = fresh.call(fresh.binary, *words, env=env)
+        status, _, err = fresh.call(fresh.binary, *words, "second", "--", "true", env=env)
         assert status == 125 and "No space left on device" in err and str(small) in err
         (small / "fill").unlink()
-        status, out, err = fresh.call(fresh.binary, "list", env=env)
-        lost = [line.split() for line in out.splitlines() if " lost " in line]
-        assert status == 0 and lost and lost[0][2:] == ["-"] * 4, "nobody measured it"
+        assert listed(fresh, env) == [("first", "ok")], "nothing of a run that could not be recorded is left"
+        assert not list((small / "home/active").iterdir()) and [p.name for p in (small / "home/runs").iterdir()] == ["first"]
+        assert fresh.call(fresh.binary, *words, "second", "--", "true", env=env)[0] == 0, "its id is free"
+        assert listed(fresh, env) == [("second", "ok"), ("first", "ok")]
     finally:
         assert lib.wait_until(lambda: subprocess.run(["umount", small], check=False).returncode == 0)
+
+
+def test_what_nobody_measured_is_no_zero(fresh):
+    process, run_id = fresh.start("--", "sleep", "1000")
+    events = fresh.run_dir(run_id) / "events.jsonl"
+    assert lib.wait_until(lambda: events.exists() and '"started"' in events.read_text(encoding="utf-8"))
+    os.kill(json.loads(events.read_text(encoding="utf-8").splitlines()[0])["data"]["keeper_pid"], signal.SIGKILL)
+    process.communicate(timeout=60)
+    status, out, err = fresh.call(fresh.binary, "list")
+    lost = [line.split() for line in out.splitlines()[1:]]
+    assert status == 0 and [row[:2] for row in lost] == [[run_id, "lost"]], err
+    assert lost[0][3:] == ["-"] * 3, "wall time, memory, and no name"
 
 
 def test_version(cupel):

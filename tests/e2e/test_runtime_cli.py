@@ -394,7 +394,7 @@ def test_one_that_can_have_no_box_is_broken(catalog):
     (["check"], "name a runtime, or say --all"),
     (["check", "--all", "base"], "name a runtime, or say --all"),
     (["check", "--deeep", "base"], "did you mean --deep?"),
-    (["check", "base", "more"], "usage: cupel runtime check"),
+    (["check", "base", "more"], "no runtime 'more'"),
     (["check", "nosuch"], "no runtime 'nosuch'"),
     (["show"], "usage: cupel runtime show"),
     (["show", "../../etc"], "runtime"),

@@ -205,6 +205,17 @@ static int see_entry(struct walk *w, int dir_fd, const char *name, const char *p
 	return 0;
 }
 
+/* The tuple of a directory changes when an entry is added, removed or renamed, which is all that can be seen of this one. */
+static int see_unreadable(struct walk *w, int dir_fd, const char *name, const char *path)
+{
+	struct stat st;
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+		return -errno;
+	add_tuple(w, path, &st);
+	w->unknown = true;
+	return 0;
+}
+
 static int see_directory(struct walk *w, int dir_fd, const char *name, const char *path, int depth)
 {
 	CLEANUP_STRV struct strv names = { 0 };
@@ -214,7 +225,7 @@ static int see_directory(struct walk *w, int dir_fd, const char *name, const cha
 	CLEANUP_FD int fd = openat(dir_fd, name, flags);
 	CLEANUP_FD int list_fd = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (list_fd < 0)
-		return -errno;
+		return errno == EACCES ? see_unreadable(w, dir_fd, name, path) : -errno;
 	int r = list_names(w, take_fd(&list_fd), &names);
 	for (size_t i = 0; r >= 0 && i < names.n; i++) {
 		CLEANUP_FREE char *below = xasprintf("%s%s%s", path, *path ? "/" : "", names.v[i]);
@@ -254,7 +265,7 @@ static void look_known(struct contents_reader *reader, const char *path, const s
 		w.unknown = true;
 		add_tuple(&w, "", st);
 	}
-	/* A directory that is too large, partly unreadable or changing is one of which nothing is known, not an error. */
+	/* A directory that is too large or changing is one of which nothing is known, not an error. */
 	finish(&w, r, ret);
 }
 
@@ -302,10 +313,12 @@ static bool holds(struct contents_reader *r, const char *path, const struct cont
 	struct contents now = { 0 };
 	if (look(r, path, LOOK_TUPLES, &now) < 0 || now.kind != then->kind)
 		return false;
+	if (!then->stat[0] && !then->sha256[0]) /* too large: nothing is known that could differ */
+		return true;
 	if (then->stat[0] && str_eq(now.stat, then->stat) && !then->is_young)
 		return true;
 	if (!then->sha256[0]) /* tuples are all there is to go by */
-		return then->stat[0] && str_eq(now.stat, then->stat);
+		return str_eq(now.stat, then->stat);
 	return look(r, path, LOOK_ALL, &now) >= 0 && str_eq(now.sha256, then->sha256);
 }
 

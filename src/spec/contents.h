@@ -53,7 +53,8 @@ void contents_read_known(struct contents_reader *r, const char *path, const stru
  * changed under the reading or is larger than what may be read. */
 int contents_file(struct contents_reader *r, int dir_fd, const char *name, struct stat *ret_st,
 		  char ret_hex[HASH_HEX]);
-/* Is it still what it was? Only tuples are looked at while they are the same and prove it. False too where that can't be said. */
+/* Is it still what it was? Only tuples are looked at while they are the same and prove it. A directory of which nothing is known, because
+ * it was too large, need only be a directory still. */
 bool contents_holds(struct contents_reader *r, const char *path, const struct contents *then);
 /* {"kind","files","bytes","sha256","stat"}, null for what is not known; and back: -EINVAL if it is something else. */
 void contents_to_json(const struct contents *c, json_t *object);

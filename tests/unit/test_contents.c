@@ -181,6 +181,9 @@ static void bounds_are_for_the_first_look_only(void **state)
 	small.bytes_left = 2;
 	assert_int_equal(contents_read(&small, path, &bounded, &err), 0);
 	assert_string_equal(bounded.sha256, "");
+	assert_string_equal(bounded.stat, "");
+	assert_true(
+		contents_holds(&small, path, &bounded)); /* nothing is known that could differ */
 	contents_begin_all(&all, NULL);
 	assert_int_equal(contents_read(&all, path, &whole, &err), 0);
 	assert_int_equal(strlen(whole.sha256), HASH_HEX - 1);

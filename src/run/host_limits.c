@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
+#define PIDS_MAX     UINT64_C(4194304) /* PID_MAX_LIMIT of Linux: a cgroup takes no larger limit */
 #define LONG_TIME_NS (UINT64_C(365) * 24 * 3600 * NS_PER_SEC)
 
 static bool is_built_in(const struct limits *l, enum limit_id id)
@@ -66,6 +67,16 @@ static int fit_hard(struct limits *l, enum limit_id id, uint64_t most, const cha
 		option, allowed);
 }
 
+static int check_pids(const struct limits *l, struct err *err)
+{
+	if (l->at[LIMIT_PIDS].value <= PIDS_MAX)
+		return 0;
+	return err_set(err, ERR_CALLER, ERANGE,
+		       "pids %llu (%s) is more than the kernel can have; ask for at most %llu",
+		       (unsigned long long)l->at[LIMIT_PIDS].value, l->at[LIMIT_PIDS].origin,
+		       (unsigned long long)PIDS_MAX);
+}
+
 int host_limits_fit(const struct config *c, const struct analysis *a, struct resolved *r,
 		    struct strv *notes, struct err *err)
 {
@@ -73,6 +84,8 @@ int host_limits_fit(const struct config *c, const struct analysis *a, struct res
 	if (!config_executor_is_here(c, executor))
 		return 0;
 	int e = config_limits_fit(c, executor, &r->limits, err);
+	if (e >= 0)
+		e = check_pids(&r->limits, err);
 	if (e >= 0)
 		e = fit_hard(&r->limits, LIMIT_OPEN_FILES, r->host.open_files_max, "-Hn", err);
 	if (e >= 0)

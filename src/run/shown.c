@@ -127,7 +127,7 @@ static int check_readable(const struct shown *s, const struct stat *st, struct p
 	if (r < 0)
 		return err_set(err, ERR_CALLER, -r, "%s: %s: %s", s->origin, s->path,
 			       strerrordesc_np(-r));
-	if (geteuid() != 0 || (st->st_mode & need) == need || (!is_dir && !S_ISREG(st->st_mode)))
+	if (geteuid() != 0 || (st->st_mode & need) == need)
 		return 0;
 	const char *secret = secret_of(s->path, is_dir);
 	if (secret)
@@ -139,6 +139,19 @@ static int check_readable(const struct shown *s, const struct stat *st, struct p
 	return share(s, st, p, err);
 }
 
+/* A socket or FIFO leads to a program, a device to the kernel. */
+static int check_kind(const struct shown *s, const struct stat *st, struct err *err)
+{
+	if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))
+		return 0;
+	return err_set(err, ERR_CALLER, EPERM,
+		       "%s: %s is a %s; an input is a file or a directory. Give a copy of the data",
+		       s->origin, s->path,
+		       S_ISSOCK(st->st_mode)   ? "socket"
+		       : S_ISFIFO(st->st_mode) ? "FIFO"
+					       : "device");
+}
+
 static int check_one(const struct shown *s, struct plan *p, struct err *err)
 {
 	struct stat st = { 0 };
@@ -146,6 +159,8 @@ static int check_one(const struct shown *s, struct plan *p, struct err *err)
 		return err_set(err, ERR_CALLER, errno, "%s: %s: %s", s->origin, s->path,
 			       strerrordesc_np(errno));
 	int r = s->c ? check_place(s, &st, err) : 0;
+	if (r >= 0)
+		r = check_kind(s, &st, err);
 	return r < 0 ? r : check_readable(s, &st, p, err);
 }
 

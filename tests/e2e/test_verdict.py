@@ -436,3 +436,34 @@ def test_a_layer_that_is_there_is_used_though_it_may_miss(cupel):
     assert result.verdict["missing_layers"] == "" and os.path.exists(
         result.run_dir / "receipt.json"
     )
+
+
+def test_pids_beyond_what_the_kernel_counts_are_refused(cupel):
+    result = cupel.run("--pids", "99999999999", "--", "true")
+    assert result.status == 2 and result.verdict is None
+    assert "pids 99999999999 (--pids)" in result.stderr and "at most 4194304" in result.stderr
+    assert cupel.run("--pids", "4194304", "--", "true").cause == "ok"
+
+
+def test_an_input_with_more_entries_than_are_looked_at_did_not_change(cupel):
+    """Nothing was recorded that could differ: the record says so, and the run is a success."""
+    folder = cupel.base / "many-entries"
+    folder.mkdir()
+    for i in range(20001):
+        (folder / str(i)).touch()
+    result = cupel.run("--data", folder, "--", "true")
+    assert (result.status, result.cause) == (0, "ok")
+    entry = json.loads((result.run_dir / "analysis.json").read_text(encoding="utf-8"))["inputs"][0]
+    assert (entry["sha256"], entry["stat"]) == (None, None)
+
+
+def test_an_input_with_a_directory_that_its_caller_may_not_read(cupel):
+    """It is compared by what stat(2) says; what is in it is not known."""
+    folder = cupel.base / "with-private"
+    (folder / "private").mkdir(parents=True)
+    (folder / "file").write_text("text", encoding="utf-8")
+    (folder / "private").chmod(0o700)
+    result = cupel.run("--data", folder, "--", "cat", "data/with-private/file")
+    assert (result.status, result.cause, result.log()) == (0, "ok", b"text")
+    entry = json.loads((result.run_dir / "analysis.json").read_text(encoding="utf-8"))["inputs"][0]
+    assert entry["stat"] and (entry["sha256"] is None) == (cupel.who == "user")

@@ -171,8 +171,17 @@ def test_a_socket_shown_as_input_is_refused(cupel, postgres):
     """An input is a file or a directory, never a way to a service."""
     path = postgres.base / f".s.PGSQL.{postgres.port}"
     result = cupel.run("--data", f"{path}:s", "--", "/bin/true")
-    assert result.status in (2, 125)
-    assert result.cause != "ok"
+    assert result.status == 2 and result.verdict is None
+    assert f"--data: {path} is a socket; an input is a file or a directory" in result.stderr
+
+
+def test_a_fifo_shown_as_input_is_refused(cupel):
+    path = cupel.base / "fifo"
+    os.mkfifo(path)
+    path.chmod(0o666)
+    result = cupel.run("--data", f"{path}:s", "--", "/bin/true")
+    assert result.status == 2 and result.verdict is None
+    assert f"--data: {path} is a FIFO; an input is a file or a directory" in result.stderr
 
 
 def test_abstract_sockets_are_not_reached(cupel):

@@ -55,7 +55,7 @@ static int search_below(struct search *s, int dir_fd, const char *name, size_t l
 							    AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0);
 		return 0;
 	}
-	fd = -1; /* it is the stream's now */
+	(void)take_fd(&fd); /* it is the stream's now */
 	errno = 0;
 	for (struct dirent *entry; (entry = readdir(dir)); errno = 0) {
 		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, ".."))

@@ -208,8 +208,12 @@ def test_a_file_is_submitted_as_what_it_says(root, server):
     status, out, _ = ask(root, server, "submit", "--json", "f/a.yaml")
     assert status == 0 and json.loads(out) == ACCEPTED[1]
     assert server.asked[0][3] == {"id": "fixed", "priority": 0, "analysis": {
-        "name": "n", "command": ["/bin/sh", "-c", "echo hi"], "env": {"LANG": "C.UTF-8"},
+        "name": "n", "command": "echo hi", "env": {"LANG": "C.UTF-8"},
         "inputs": [{"path": f"{root.dir}/is-there.csv", "name": "is-there.csv"}]}}
+    (root.dir / "f/b.yaml").write_text("command: echo hi\nshell: sh\n", encoding="utf-8")
+    assert ask(root, server, "submit", "f/b.yaml")[0] == 0
+    said = server.asked[1][3]["analysis"]
+    assert (said["command"], said["shell"]) == ("echo hi", ["/bin/sh", "-c"])
 
 
 def test_a_pipeline_is_named(root, server):

@@ -107,9 +107,7 @@ static void add_live(struct paging *p, const json_t *live)
 		strv_add(&p->known, text_of(row, "id"));
 		if (*text_of(row, "run"))
 			strv_add(&p->known, text_of(row, "run"));
-		/* The rows belong to all who ask, in several threads: what is shown is filled in in a copy. */
-		if (matches(p, row) && !is_before_page(p, row))
-			json_array_append_new(p->rows, json_copy(row));
+		add(p, row);
 	}
 	strv_sort(&p->known);
 }
@@ -244,8 +242,10 @@ static json_t *cut(const struct paging *p, uint64_t total)
 	if (n > shown)
 		next = json_string(text_of(places[shown - 1].row, "id"));
 	for (size_t i = 0; i < shown; i++) {
-		finish(p, places[i].row);
-		json_array_append(runs, places[i].row);
+		/* Live rows belong to all who ask, in several threads: what is shown is filled in in a copy. */
+		json_t *row = json_copy(places[i].row);
+		finish(p, row);
+		json_array_append_new(runs, row);
 	}
 	return json_pack("{s:o,s:o,s:o}", "runs", runs, "next", next, "total",
 			 total > COUNT_MAX ? json_null() : json_u64(total));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -16,6 +17,7 @@ from typing import IO, Any, Callable, Dict, List, Mapping, Optional
 from .errors import CupelError, Unavailable, WaitTimeout, from_exit
 
 ERROR_BYTES = 16 << 10
+HEAR_S = 0.5  # how late a signal may be heard
 
 
 class Program:
@@ -142,8 +144,12 @@ class Child:
                 os.kill(self._process.pid, number)
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        if not self._ended.wait(timeout):
-            raise WaitTimeout(f"the run was not over after {timeout} s", code="timeout")
+        """In slices: a signal that comes just before the main thread sleeps, or that the kernel gives to another thread,
+        does not wake it, and Ctrl-C would be heard when the run is over."""
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._ended.wait(max(0, min(HEAR_S, end - time.monotonic()))):
+            if time.monotonic() >= end:
+                raise WaitTimeout(f"the run was not over after {timeout} s", code="timeout")
 
     def watch(self, watcher: Callable[[], None]) -> None:
         """Calls it, from another thread, when the child is over."""

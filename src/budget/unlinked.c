@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -134,20 +135,35 @@ static int note_mapped(struct finding *f, const struct mapped *mapped)
 	return 0;
 }
 
+/* The kernel's own text: a number, and the character behind it, which is passed over too. */
+static bool take_number(const char **at, int base, char behind, uint64_t *ret)
+{
+	char *end = NULL;
+	errno = 0;
+	*ret = strtoull(*at, &end, base);
+	if (errno || end == *at || *end != behind)
+		return false;
+	*at = end + 1;
+	return true;
+}
+
 /* "START-END PERMS OFFSET MAJOR:MINOR INODE  PATH (deleted)", proc_pid_maps(5). */
 static int count_mapping(struct finding *f, int process_fd, const char *line)
 {
-	unsigned long start = 0, end = 0;
-	unsigned long long offset = 0, ino = 0;
-	unsigned major_of = 0, minor_of = 0;
-	if (sscanf(line, "%lx-%lx %*s %llx %x:%x %llu", &start, &end, &offset, &major_of, &minor_of,
-		   &ino) != 6)
+	const char *p = line;
+	uint64_t start = 0, end = 0, offset = 0, major_of = 0, minor_of = 0, ino = 0;
+	if (!take_number(&p, 16, '-', &start) || !take_number(&p, 16, ' ', &end))
 		return 0;
-	size_t at = dev_find(f, makedev(major_of, minor_of));
+	p += strcspn(p, " ");
+	if (!take_number(&p, 16, ' ', &offset) || !take_number(&p, 16, ':', &major_of) ||
+	    !take_number(&p, 16, ' ', &minor_of) || !take_number(&p, 10, ' ', &ino))
+		return 0;
+	size_t at = dev_find(f, makedev((unsigned)major_of, (unsigned)minor_of));
 	if (at == 2 || inode_set_has(&f->seen[at], (ino_t)ino))
 		return 0;
 	char link[64];
-	(void)snprintf(link, sizeof link, "map_files/%lx-%lx", start, end);
+	(void)snprintf(link, sizeof link, "map_files/%lx-%lx", (unsigned long)start,
+		       (unsigned long)end);
 	int r = count_link(f, process_fd, link);
 	if (r != -EPERM && r != -EACCES)
 		return r;
@@ -213,16 +229,23 @@ static bool is_refused(int r)
  * PF_EXITING, the ninth field of proc_pid_stat(5), is the kernel's word: no process can set it. */
 static bool is_ending(int tasks_fd, const char *name)
 {
-	char path[32], text[2048], state = 0;
-	unsigned flags = 0;
+	char path[32], text[2048];
+	uint64_t flags = 0;
 	(void)snprintf(path, sizeof path, "%.20s/stat", name);
 	ssize_t n = fs_read_small(tasks_fd, path, text, sizeof text);
 	if (n < 0)
 		return is_gone((int)n);
-	const char *behind = strrchr(text, ')');
-	if (!behind || sscanf(behind + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+	const char *p = strrchr(text, ')');
+	if (!p || p[1] != ' ')
 		return false;
-	return state == 'Z' || state == 'X' || (flags & PF_EXITING);
+	p += 2;
+	if (*p == 'Z' || *p == 'X')
+		return true;
+	for (int i = 0; i < 6; i++) { /* state, ppid, pgrp, session, tty_nr, tpgid */
+		p += strcspn(p, " ");
+		p += strspn(p, " ");
+	}
+	return take_number(&p, 10, ' ', &flags) && (flags & PF_EXITING);
 }
 
 /* *ret_living: a thread that has not ended, for what all of them share; 0 if there is none. */
@@ -337,7 +360,9 @@ static int count_namespace(struct finding *f)
 {
 	CLEANUP_DIR DIR *dir = opendir("/proc");
 	const struct dirent *entry;
-	int r = dir ? 0 : -errno;
+	int r = 0;
+	if (!dir)
+		return -errno;
 	while (r >= 0 && (entry = readdir(dir)))
 		r = count_pid(f, entry->d_name, false);
 	return r;

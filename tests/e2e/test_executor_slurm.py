@@ -584,7 +584,7 @@ def wake(seconds):
 def test_a_task_of_an_array_ends_as_itself(here, cluster, stage):
     """One fails, one is ended on the cluster, one by us, while the others go on."""
     base = 10_000_000 + os.getpid()
-    script = f"[ {{{{n}}}} != 1 ] || exit 7; sleep {{{{n}}}}{base}; [ $? = 137 ] || exit 9; echo {{{{n}}}} >out/n"
+    script = f"[ {{{{n}}}} != 1 ] || exit 7; r=0; sleep {{{{n}}}}{base} || r=$?; [ $r = 137 ] || exit 9; echo {{{{n}}}} >out/n"
     (here.dir / "pipeline.yaml").write_text(SCATTERED % (SHARDS, json.dumps(script)), encoding="utf-8")
     process, _ = here.start("--keep-going", "pipeline.yaml", id="apart", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     results = shards(here, "apart")

@@ -73,7 +73,7 @@ static void check_limits(const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct quantity all[] = {
-		{ num_size, num_write_size, INT64_MAX, "0123456789.BKMGTPibkmgtp" },
+		{ num_size, num_write_size, INT64_MAX, "0123456789.BKMGTPIbkmgtpi" },
 		{ num_duration, num_write_duration, INT64_MAX, "0123456789.dhms" },
 		{ num_cpus, num_write_cpus, CPUS_MAX, "0123456789." },
 		{ num_count, write_count, COUNT_MAX, "0123456789" },

@@ -94,7 +94,7 @@ static int is_member(const struct config *c, gid_t gid)
  * unmapped the kernel still refuses every write access, also to a socket that somebody makes there later. */
 static int share(const struct shown *s, const struct stat *st, struct plan *p, struct err *err)
 {
-	bool is_other = caller_is_other(s->c);
+	bool is_other = s->c && caller_is_other(s->c);
 	mode_t need = S_ISDIR(st->st_mode) ? 05 : 04;
 	bool by_owner = ((st->st_mode >> 6) & need) == need;
 	bool by_group = ((st->st_mode >> 3) & need) == need;

@@ -72,7 +72,7 @@ void runs_free(struct runs *r)
 int runs_order(const struct runs_query *q, const struct runs_key *a, const struct runs_key *b)
 {
 	int by_time = strcmp(a->time, b->time);
-	int order = by_time ? by_time : strcmp(a->id, b->id);
+	int order = by_time ? by_time : strcmp(a->id ? a->id : "", b->id ? b->id : "");
 	return q->is_oldest_first ? order : -order;
 }
 

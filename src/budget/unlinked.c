@@ -76,17 +76,21 @@ static int count_link(struct finding *f, int dir_fd, const char *name)
 	return 0;
 }
 
+/* NULL with errno set if it can't be listed. */
+static DIR *open_listing(int dir_fd, const char *name)
+{
+	CLEANUP_FD int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (dir)
+		(void)take_fd(&fd); /* it is the stream's now */
+	return dir;
+}
+
 static int count_descriptors(struct finding *f, int task_fd)
 {
-	int fd = openat(task_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
+	CLEANUP_DIR DIR *dir = open_listing(task_fd, "fd");
+	if (!dir)
 		return -errno;
-	CLEANUP_DIR DIR *dir = fdopendir(fd);
-	if (!dir) {
-		int r = -errno;
-		(void)close(fd);
-		return r;
-	}
 	const struct dirent *entry;
 	while ((entry = readdir(dir))) {
 		int r = entry->d_name[0] == '.' ? 0 : count_link(f, dirfd(dir), entry->d_name);
@@ -251,15 +255,9 @@ static bool is_ending(int tasks_fd, const char *name)
 /* *ret_living: a thread that has not ended, for what all of them share; 0 if there is none. */
 static int count_threads(struct finding *f, int process_fd, pid_t pid, pid_t *ret_living)
 {
-	int fd = openat(process_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
+	CLEANUP_DIR DIR *dir = open_listing(process_fd, "task");
+	if (!dir)
 		return -errno;
-	CLEANUP_DIR DIR *dir = fdopendir(fd);
-	if (!dir) {
-		int r = -errno;
-		(void)close(fd);
-		return r;
-	}
 	const struct dirent *entry;
 	while ((entry = readdir(dir))) {
 		uint64_t tid = 0;

@@ -176,7 +176,7 @@ def test_a_socket_shown_as_input_is_refused(cupel, postgres):
 
 
 def test_a_fifo_shown_as_input_is_refused(cupel):
-    path = cupel.base / "fifo"
+    path = cupel.base / "input-fifo"
     os.mkfifo(path)
     path.chmod(0o666)
     result = cupel.run("--data", f"{path}:s", "--", "/bin/true")

@@ -1,9 +1,12 @@
 """The command line as people use it. After each test nothing may be left on the host."""
 
+import functools
+
 import cupel as lib
 import ledgers
 import leftovers
 import pytest
+import python_package
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +64,16 @@ def kept_sqlite(callers, server):
     made = ledgers.Kept("sqlite", server)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def package():
+    """The Python package, installed once."""
+    with python_package.installed() as place:
+        yield place
+
+
+@pytest.fixture
+def python(package):
+    """Runs Python code by the installed package and the program alone."""
+    return functools.partial(python_package.run, package)

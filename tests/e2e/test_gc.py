@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -285,3 +286,76 @@ def test_usage(fresh):
     (fresh.dir / "cupel.yaml").write_text("gc: {partial: 1ms}\n")
     assert "host's to say" in fresh.call(fresh.binary, "gc")[2]
     (fresh.dir / "cupel.yaml").unlink()
+
+
+# A sweep removes what runs of its own home made, and nothing else.
+
+
+def forge_claim(caller, run_id):
+    """What a keeper leaves that dies as soon as it has taken the id."""
+    run_dir = caller.run_dir(run_id)
+    run_dir.mkdir(parents=True)
+    entry = caller.home / "active" / run_id
+    entry.parent.mkdir(exist_ok=True)
+    entry.write_text(f"{caller.work_dir(run_id)}\n{caller.parent}\n", encoding="utf-8")
+    for path in (caller.home, caller.home / "runs", run_dir, entry.parent, entry):
+        caller.own(path)
+    return run_dir
+
+
+def sweep(caller):
+    status, out, err = caller.call(caller.binary, "gc", "--json")
+    assert status == 0, err
+    return json.loads(out)["lost"]
+
+
+def test_a_directory_that_the_dead_run_did_not_make_stays(cupel):
+    run_id = cupel.new_id()
+    foreign = cupel.work_dir(run_id)
+    foreign.mkdir()
+    try:
+        cupel.own(foreign)
+        (foreign / "precious").write_text("x", encoding="utf-8")
+        forge_claim(cupel, run_id)
+        assert sweep(cupel) == 1 and lib.verdict_of(cupel, run_id)["cause"] == "lost"
+        assert (foreign / "precious").read_text(encoding="utf-8") == "x"
+    finally:
+        shutil.rmtree(foreign)
+
+
+def test_a_run_of_another_home_with_the_same_id_lives_on(cupel):
+    run_id = cupel.new_id()
+    other = cupel.base / "other"
+    share = cupel.base / f"share-{run_id}"
+    share.mkdir()
+    script = "echo up; until test -e data/share/go; do sleep 0.05; done; echo x > out/x"
+    process, _ = cupel.start(
+        "--data",
+        f"{share}:share",
+        "--",
+        "sh",
+        "-c",
+        script,
+        id=run_id,
+        env={"CUPEL_HOME": str(other)},
+        stdout=subprocess.PIPE,
+    )
+    with lib.going_on(process):
+        assert process.stdout.readline() == b"up\n"
+        forge_claim(cupel, run_id)
+        assert sweep(cupel) == 1
+        (share / "go").touch()
+        assert process.wait(lib.RUN_LIMIT_S) == 1
+    # The sign to go was put into an input.
+    assert lib.verdict_of(cupel, run_id, other)["cause"] == "input-changed"
+    assert (other / "runs" / run_id / "partial/out/x").read_text(encoding="utf-8") == "x\n"
+    assert not cupel.work_dir(run_id).exists()
+
+
+def test_outputs_that_no_verdict_vouches_for_are_set_aside(cupel):
+    run_dir = forge_claim(cupel, cupel.new_id())
+    (run_dir / "outputs").mkdir()
+    cupel.own(run_dir / "outputs")
+    (run_dir / "outputs/result").write_text("x", encoding="utf-8")
+    assert sweep(cupel) == 1 and not (run_dir / "outputs").exists()
+    assert (run_dir / "partial/result").read_text(encoding="utf-8") == "x"

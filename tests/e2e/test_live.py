@@ -1,11 +1,14 @@
 """A run while it goes on: streams, the status line, Ctrl-C, signals."""
 
+import fcntl
 import json
 import os
 import pty
 import re
 import signal
+import struct
 import subprocess
+import termios
 
 import pytest
 
@@ -277,3 +280,45 @@ def test_standard_input_is_empty(cupel):
         process.stdin.write(b"secret of the caller")
         process.stdin.flush()
         assert process.stdout.read() == b"end\n"
+
+
+def test_sigterm_while_nobody_reads(cupel):
+    process, run_id = cupel.start(
+        "--", "sh", "-c", "yes | head -c 4000000; sleep 1000", stdout=subprocess.PIPE
+    )
+
+    def unread():
+        return struct.unpack("i", fcntl.ioctl(process.stdout, termios.FIONREAD, bytes(4)))[0]
+
+    with lib.going_on(process):
+        assert lib.wait_until(lambda: unread() == fcntl.fcntl(process.stdout, fcntl.F_GETPIPE_SZ))
+        process.terminate()
+        assert process.wait(lib.RUN_LIMIT_S) == 143
+    assert lib.verdict_of(cupel, run_id)["cause"] == "cancelled"
+
+
+@pytest.mark.parametrize("name", ["HUP", "INT"])
+def test_a_signal_that_the_caller_ignores_does_not_cancel(cupel, name):
+    """As under nohup, and as a shell starts background jobs."""
+    run_id = cupel.new_id()
+    words = (
+        "sh",
+        "-c",
+        f"trap '' {name}; exec \"$@\"",
+        "sh",
+        cupel.binary,
+        "run",
+        "-q",
+        "--id",
+        run_id,
+        "--",
+        "sh",
+        "-c",
+        "echo up; sleep 1; echo end",
+    )
+    with lib.going_on(cupel.popen(*words, stdout=subprocess.PIPE)) as process:
+        assert process.stdout.readline() == b"up\n"
+        process.send_signal(getattr(signal, f"SIG{name}"))
+        assert process.stdout.read() == b"end\n"
+        assert process.wait(60) == 0
+    assert lib.verdict_of(cupel, run_id)["cause"] == "ok"

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import cupel as lib
-import test_api
+import api_service
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema: python3-jsonschema is not installed")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -17,7 +17,7 @@ LISTER = lib.BUILD / "tests/e2e/serve-routes"
 
 @pytest.fixture(name="service")
 def _service(fresh):
-    with test_api.serving(fresh) as made:
+    with api_service.serving(fresh) as made:
         yield made
 
 
@@ -26,7 +26,7 @@ def described():
 
 
 def test_every_route_is_described_and_nothing_else():
-    test_api.needs_service()
+    api_service.needs_service()
     routes = json.loads(subprocess.run([LISTER], capture_output=True, text=True, check=True, timeout=60).stdout)
     said = {key: (operation["operationId"], operation["summary"]) for key, operation in described().items()}
     assert {(route["method"], route["pattern"]): (route["operation"], route["summary"]) for route in routes} == said

@@ -409,3 +409,28 @@ def test_refusals(cupel):
         status, _, err = call(cupel, *words)
         assert status == 2 and err, words
     assert call(cupel, "outputs", result.run_dir.name)[0] == 0
+
+
+def test_a_sparse_output_stays_sparse(cupel):
+    size = 64 << 20
+    result = cupel.run(
+        "--",
+        "sh",
+        "-c",
+        f"truncate -s {size} out/zeros; (echo x; truncate -s {size} /dev/stdout; echo y)"
+        " >> out/mixed; stat -c %b out/zeros out/mixed",
+    )
+    assert (result.status, result.cause) == (0, "ok"), result.stderr
+    there = dict(zip(("out/zeros", "out/mixed"), map(int, result.stdout.split())))
+    files = {f["path"]: f for f in result.outputs["files"]}
+    assert files.keys() == there.keys() and files["out/zeros"]["size"] == size
+    for path, file in files.items():
+        copy = result.run_dir / "outputs" / path
+        # A buffer of the copy may hold a little of both.
+        assert (
+            copy.stat().st_blocks <= there[path] + 2 * (1 << 20) // 512
+            and copy.stat().st_size == file["size"]
+        )
+        assert hashlib.sha256(copy.read_bytes()).hexdigest() == file["sha256"]
+    assert files["out/zeros"]["sha256"] == hashlib.sha256(bytes(size)).hexdigest()
+    assert (result.run_dir / "outputs/out/zeros").stat().st_blocks == 0

@@ -45,12 +45,6 @@ class Service:
         self.process.stderr.close()
 
 
-@pytest.fixture(scope="module")
-def package():
-    with python_package.installed() as place:
-        yield place
-
-
 @pytest.fixture
 def settings():
     """Of the service, for cupel.yaml."""

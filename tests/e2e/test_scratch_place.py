@@ -81,3 +81,21 @@ def test_another_executor_is_not_asked_for_the_default(mine):
     mine.configure("defaults: {scratch: memory}\nexecutors: {box: {kind: oci, program: /usr/bin/true}}\n")
     _, _, err = mine.call(mine.binary, "run", "--executor", "box", "--", "true")
     assert "scratch" not in err
+
+
+@pytest.mark.parametrize(
+    "name", ["with a blank", "a/" + "/".join(["long" * 25] * 6)], ids=["blank", "long"]
+)
+def test_a_place_for_working_directories(cupel, name):
+    place = cupel.base / "places" / name
+    place.mkdir(parents=True)
+    cupel.own(place)
+    cupel.configure(f"work: {{root: '{place}'}}\n")
+    result = cupel.run("--", "sh", "-c", "pwd; echo x > out/x")
+    assert (result.status, result.cause) == (0, "ok"), result.stderr
+    assert (
+        result.stdout
+        == f"{place}/scidex-analysis-{result.run_dir.name}\n"
+        == result.receipt["cwd"] + "\n"
+    )
+    assert list(place.iterdir()) == [] and [f["path"] for f in result.outputs["files"]] == ["out/x"]

@@ -8,7 +8,7 @@ import pytest
 
 import cupel as lib
 import services
-import test_api
+import api_service
 
 LISTER = lib.BUILD / "tests/e2e/serve-routes"
 ANA, BO = lib.USER_ID, lib.USER_ID + 1
@@ -19,7 +19,7 @@ NAMES = {"/v1/runs/{id}/log/{name}": "stdout", "/assets/{name}": "api.js"}
 
 
 def routes():
-    test_api.needs_service()
+    api_service.needs_service()
     return json.loads(subprocess.run([LISTER], capture_output=True, text=True, check=True, timeout=60).stdout)
 
 
@@ -32,7 +32,7 @@ class People:
     """A service of root's, with users that only it knows, who come by tokens."""
 
     def __init__(self, fresh, settings=""):
-        test_api.needs_service()
+        api_service.needs_service()
         users = fresh.base / "passwd"
         with open("/etc/passwd", encoding="utf-8") as file:
             others = "".join(line for line in file if f":{ANA}:" not in line and f":{BO}:" not in line)

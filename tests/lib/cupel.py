@@ -7,6 +7,7 @@ own, as root or as an ordinary user, and nothing left behind.
     box.close()
 """
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -359,6 +360,23 @@ class Cupel:
                 _remove_group(top)
         finally:
             shutil.rmtree(self.base, ignore_errors=True)
+
+
+def verdict_of(caller, run_id, home=None):
+    """Of a run in the caller's home, or in another; None if there is none."""
+    path = (home or caller.home) / "runs" / run_id / "verdict.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+@contextlib.contextmanager
+def going_on(process):
+    """A process that is killed at the end of the block if it still runs, even by a test that fails."""
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
 
 
 def answers(text):

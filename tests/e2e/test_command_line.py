@@ -1,4 +1,4 @@
-"""Words that people know from docker, Slurm and other programs, help, sizes, and names in shells."""
+"""The command line: words that people know from docker, Slurm and other programs, help, sizes, completion of names, colour."""
 
 import json
 import subprocess

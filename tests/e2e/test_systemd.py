@@ -37,6 +37,7 @@ def by_root(tmp_path):
         return subprocess.run([lib.BINARY, "run", "--json", *words], env=env, cwd="/", capture_output=True,
                               text=True, timeout=lib.RUN_LIMIT_S, check=False)
     run.home = tmp_path / "home"
+    run.env = env
     return run
 
 
@@ -60,6 +61,18 @@ def test_root_gets_a_scope_with_the_limits(by_root):
     assert values["memory.max"] == str(96 << 20)
     assert values["memory.oom.group"] == "1"
     assert int(show("cupel.slice", "MemoryMax")) > 0  # the cap of all runs together
+    assert show("cupel.slice", "CPUWeight") == "10"  # the default of cpu_weight: runs yield to the host's own work
+    assert lib.wait_until(lambda: not scopes()), scopes()
+
+
+def test_slice_has_the_configured_weight(by_root):
+    """A changed cpu_weight reaches the slice, and the default returns once the setting is gone."""
+    config = by_root.home.with_name("cupel.yaml")
+    by_root.env["CUPEL_CONFIG"] = str(config)
+    for text, weight in (("cpu_weight: 250\n", "250"), ("", "10")):
+        config.write_text(text, encoding="utf-8")
+        assert verdict(by_root("--", "/bin/true"))["cause"] == "ok"
+        assert show("cupel.slice", "CPUWeight") == weight
     assert lib.wait_until(lambda: not scopes()), scopes()
 
 

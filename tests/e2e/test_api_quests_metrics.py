@@ -194,7 +194,8 @@ def test_how_long_runs_wait_and_what_pipelines_find(service, tmp_path):
     assert lib.wait_until(lambda: service.state(long) == "running")
     second = service.submit("true", analysis={"limits": {"cpus": "64"}})
     assert lib.wait_until(lambda: service.get(f"/v1/runs/{second}").json["pending"]["reason"] == "cpus")
-    time.sleep(0.6)  # it is to wait for longer than half a second
+    since = time.monotonic()
+    assert lib.wait_until(lambda: time.monotonic() > since + 0.5), "it has waited for longer than half a second"
     service.post(f"/v1/runs/{long}/cancel")
     service.wait(second)
     waits = numbers("cupel_run_queue_seconds_bucket")

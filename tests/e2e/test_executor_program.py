@@ -346,8 +346,8 @@ def kill(caller, process, run, with_its_keeper):
 
 def test_a_pipeline_that_was_killed_is_resumed_across_executors(node):
     caller = node.caller
-    # Long enough for what is killed; the second attempt need not wait.
-    folder = pipeline(caller, "case $CUPEL_RUN_ID in *-far-1) sleep 15;; esac")
+    # The first attempt lasts until it is cancelled; the second need not wait.
+    folder = pipeline(caller, "case $CUPEL_RUN_ID in *-far-1) sleep 1000;; esac")
     process, run = begin(caller, folder)
     near = runs_of(caller, "near")[-1]
     pipeline_id = kill(caller, process, run, with_its_keeper=False)

@@ -10,15 +10,18 @@ import subprocess
 import termios
 
 import cupel as lib
-from flows import ALL, LIMITS, flow, joined, label, rooted  # noqa: F401  (fixtures)
+from flows import ALL, LIMITS, flow, joined, label, lines_of, rooted  # noqa: F401  (fixtures)
 
 
-def read_all(master):
-    """What was written to the other end until it was closed."""
+def read_all(master, awaited, then):
+    """What was written to the other end until it was closed; `then` is called as soon as it has what is awaited."""
     text = b""
     try:
         while part := os.read(master, 4096):
             text += part
+            if awaited and awaited in text:
+                awaited = None
+                then()
     except OSError:
         pass
     os.close(master)
@@ -43,22 +46,32 @@ def test_steps_run_with_what_others_made(joined):
 
 
 def test_a_failure_stops_what_needs_it(flow):
-    flow.write(LIMITS + """
+    flow.write(LIMITS + f"""
 steps:
-  good: {command: "echo 1 > out/x"}
-  bad: {needs: [good], command: "sleep 1; echo half > out/x; exit 3"}  # the one beside it has begun by then
-  after: {inputs: [{step: bad}], command: "true"}
-  apart: {needs: [good], command: "sleep 4; echo 2 > out/y"}
-  later: {needs: [apart], command: "true"}
+  good: {{command: "echo 1 > out/x"}}
+  bad: {{needs: [good], command: "{lib.WAITS}; echo half > out/x; exit 3"}}
+  after: {{inputs: [{{step: bad}}], command: "true"}}
+  apart: {{needs: [good], command: "{lib.WAITS}; echo 2 > out/y"}}
+  later: {{needs: [apart], command: "true"}}
 """)
-    status, result, _ = flow.run("-j", "2")
+    process, pipeline = flow.begin("-j", "2")
+    with lib.going_on(process):
+        assert lib.wait_until(lambda: flow.caller.has_started(f"{pipeline}-apart-1")), "it runs beside the one that fails"
+        flow.caller.let_go(f"{pipeline}-bad-1")
+        assert lib.wait_until(lambda: ("bad", "ended") in [(line["step"], line["event"]) for line in lines_of(flow, pipeline)])
+        flow.caller.let_go(f"{pipeline}-apart-1")
+        result = json.loads(process.stdout.read())
+    status = process.returncode
     states = {label(task): task["state"] for task in result["steps"]}
     assert status == 3 and result["state"] == "failed" and result["cause"] == "exit"
     assert states == {"good": "ok", "bad": "failed", "after": "skipped", "apart": "ok",
                       "later": "skipped"}
-    status, result, _ = flow.run("--keep-going")
+    process, pipeline = flow.begin("--keep-going")
+    with lib.going_on(process):
+        flow.caller.let_go(f"{pipeline}-bad-1")
+        result = json.loads(process.stdout.read())
     states = {label(task): task["state"] for task in result["steps"]}
-    assert status == 3 and states == {"good": "reused", "bad": "failed", "after": "skipped",
+    assert process.returncode == 3 and states == {"good": "reused", "bad": "failed", "after": "skipped",
                                       "apart": "reused", "later": "ok"}
 
 
@@ -98,13 +111,27 @@ steps:
 
 def test_side_by_side_within_the_budget(rooted):
     """Two that would need more memory together than all runs have are run one after the other."""
-    def overlap(memory, seconds):
+    def write(memory, command):
         rooted.write(f"""
 limits: {{memory: {memory}, disk: 16M, pids: 16}}
 steps:
-  a: {{command: "sleep {seconds}; echo {memory}", cache: off}}
-  b: {{command: "sleep {seconds}; echo {memory}", cache: off}}
+  a: {{command: "{command}", cache: off}}
+  b: {{command: "{command}", cache: off}}
 """)
+
+    def are_at_once():
+        write("100M", lib.WAITS)
+        process, pipeline = rooted.begin("-j", "2")
+        both = [f"{pipeline}-{step}-1" for step in ("a", "b")]
+        with lib.going_on(process):
+            at_once = lib.wait_until(lambda: all(map(rooted.caller.has_started, both)))
+            for run in both if at_once else ():
+                rooted.caller.let_go(run)
+            process.communicate(timeout=lib.RUN_LIMIT_S)
+        return at_once and process.returncode == 0
+
+    def overlap():
+        write("200M", "sleep 0.4")
         status, result, err = rooted.run("-j", "2")
         assert status == 0, err
         spans = []
@@ -118,8 +145,8 @@ steps:
 
     rooted.caller.configure("aggregate: {memory: 300M}\n")
     try:
-        assert overlap("100M", 3), "they can be run at once"
-        assert not overlap("200M", 0.4)
+        assert are_at_once(), "the control: less memory"
+        assert not overlap()
     finally:
         rooted.caller.configure()
 
@@ -159,15 +186,25 @@ steps:
 
 def test_the_live_line_does_not_wrap(rooted):
     """What has wrapped can't be taken back: each line stays on the screen."""
-    name = "n" * 32
+    name, pipeline = "n" * 32, rooted.caller.new_id()
     rooted.write(LIMITS + f"steps:\n  {name}:\n    scatter: {{x: [{'a' * 40}, {'b' * 40}]}}\n"
-                          "    command: 'sleep 3'\n")
+                          f"    command: '{lib.WAITS}'\n")
+
+    def let_go():
+        def runs():
+            return [run.name for run in rooted.caller.home.glob(f"runs/{pipeline}-*")]
+
+        assert lib.wait_until(lambda: len(runs()) == 2), runs()
+        for run in runs():
+            rooted.caller.let_go(run)
+
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
-    with rooted.caller.popen(rooted.caller.binary, "run", "-j", "2", "p.yaml", cwd=rooted.dir,
-                             env={"TERM": "xterm"}, stdout=slave, stderr=slave) as process:
+    process = rooted.caller.popen(rooted.caller.binary, "run", "-j", "2", "--id", pipeline, "p.yaml", cwd=rooted.dir,
+                                  env={"TERM": "xterm"}, stdout=slave, stderr=slave)
+    with lib.going_on(process):
         os.close(slave)
-        text = read_all(master)
+        text = read_all(master, b"2 running: nnnnnnnn", let_go)
     assert process.returncode == 0, text
     live = re.findall("\r\033\\[K([^\r\n]+ done, [^\r\n]*)", text)
     assert any(f"2 running: {'n' * 8}" in line for line in live), text

@@ -150,7 +150,7 @@ def test_killed_before_it_began(rooted):
 
 def test_killed_while_resuming(rooted):
     """What a step finished after the resuming process stood still is not run again."""
-    record = picky(rooted, "grep -q go data/go.txt && sleep 3 && echo 2 > out/y")
+    record = picky(rooted, f"grep -q go data/go.txt || exit 1; {lib.WAITS}; echo 2 > out/y")
     assert (record / "result.json").exists()
     with rooted.caller.popen(rooted.caller.binary, "resume", "-q", record.name, cwd=rooted.dir,
                              stderr=subprocess.DEVNULL) as process:
@@ -158,6 +158,7 @@ def test_killed_while_resuming(rooted):
             run = rooted.caller.home / "runs" / f"{record.name}-picky-2"
             assert lib.wait_until(lambda: (run / "analysis.json").exists())
             process.send_signal(signal.SIGSTOP)
+            rooted.caller.let_go(run.name)
             assert lib.wait_until(lambda: (run / "verdict.json").exists())
             assert not (record / "result.json").exists(), "it is not over while it goes on"
         finally:

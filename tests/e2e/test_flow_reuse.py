@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import cupel as lib
-from flows import ALL, LIMITS, PIPELINE, flow, joined, label, rooted, states_of  # noqa: F401  (fixtures)
+from flows import ALL, LIMITS, PIPELINE, flow, joined, label, lines_of, rooted, states_of  # noqa: F401  (fixtures)
 
 
 def test_the_same_again_runs_nothing(joined):
@@ -175,11 +175,6 @@ def test_a_step_can_be_run_again_by_itself(joined):
     status, out, err = joined.call("rerun", "--json", "--verify", run)
     assert status == 0, err
     assert json.loads(out)["equal"]
-
-
-def lines_of(rooted, pipeline):
-    log = rooted.caller.home / "pipelines" / pipeline / "steps.jsonl"
-    return [json.loads(line) for line in log.read_text().splitlines() if line]
 
 
 def test_the_same_thing_is_not_computed_twice_at_once(rooted):

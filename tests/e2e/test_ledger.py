@@ -90,9 +90,11 @@ def test_a_database_that_is_down_harms_no_run(kept, when):
         kept.db.down()
         result = kept.run()
     elif when == "middle":
-        process, run_id = kept.caller.start("--", "sh", "-c", "sleep 3; echo on")
-        with process:
+        process, run_id = kept.caller.start("--", "sh", "-c", f"{lib.WAITS}; echo on")
+        with lib.going_on(process):
+            assert lib.wait_until(lambda: kept.caller.has_started(run_id))
             kept.db.down()
+            kept.caller.let_go(run_id)
             assert process.wait(60) == 0
         result = lib.Result(0, "", "", kept.caller.run_dir(run_id))
     else:

@@ -11,6 +11,7 @@ import tarfile
 import tempfile
 import zipfile
 
+import cupel as lib
 import oci
 import pytest
 
@@ -81,8 +82,11 @@ def test_conflicting_versions_run_at_the_same_moment(place):
     for name, version in versions.items():
         place.venv(name, version)
     script = place.tmp / "which.py"
-    script.write_text("import time, clash\nprint(clash.VERSION)\ntime.sleep(1)\n", encoding="utf-8")
+    script.write_text("import os, time, clash\nprint(clash.VERSION)\nwhile not os.path.exists('go'):\n    time.sleep(0.05)\n", encoding="utf-8")
     started = {name: place.caller.start("-r", name, script) for name in versions}
+    assert lib.wait_until(lambda: all(place.caller.has_started(run) for _, run in started.values())), "both are there before one may end"
+    for _, run in started.values():
+        place.caller.let_go(run)
     spans = []
     for name, (process, run) in started.items():
         assert process.wait(120) == 0

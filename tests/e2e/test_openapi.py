@@ -61,11 +61,14 @@ def test_a_wrong_answer_would_be_noticed():
 
 
 def test_answers_are_as_described(service):
-    run_id = service.submit("sh", "-c", "printf 'a,b\\n' > out/t.csv; echo x > out/t.txt; sleep 2", analysis={"quest": "q", "name": "n"})
+    run_id = service.submit("sh", "-c", f"printf 'a,b\\n' > out/t.csv; echo x > out/t.txt; {lib.WAITS}", analysis={"quest": "q", "name": "n"})
     waiting = service.submit("true", not_before="2099-01-01T00:00:00Z")
     assert lib.wait_until(lambda: service.state(run_id) == "running")
     places = {"{id}": run_id, "{name}": "base", "{path}": "out/t.csv"}
-    for _ in range(2):  # while it runs, and when it has ended
+    for is_over in (False, True):
+        if is_over:
+            service.caller.let_go(run_id)
+            service.wait(run_id)
         for (method, pattern), operation in described().items():
             ok = [s for s, r in operation["responses"].items() if s != "default" and "application/json" in r.get("content", {})]
             if method != "GET" or not ok or "pipelines/{id}" in pattern:
@@ -76,7 +79,6 @@ def test_answers_are_as_described(service):
             answer = service.get(path)
             check(operation, answer.status, answer.json)
             assert answer.status == 200 or path.endswith("/why") or "t.csv" in path, (path, answer.body)
-        service.wait(run_id)
     show = described()["GET", "/v1/runs/{id}"]
     check(show, 200, service.get(f"/v1/runs/{waiting}").json)
     check(show, 404, service.get("/v1/runs/none").json)
@@ -88,5 +90,6 @@ def test_answers_are_as_described(service):
     check(described()["POST", "/v1/runs/{id}/cancel"], cancel.status, cancel.json)
     again = service.post(f"/v1/runs/{run_id}/rerun")
     check(described()["POST", "/v1/runs/{id}/rerun"], again.status, again.json)
+    service.caller.let_go(again.json["id"])
     service.wait(again.json["id"])
     assert service.get("/v1/openapi.json").json == DOCUMENT

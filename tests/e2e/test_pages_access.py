@@ -15,8 +15,11 @@ AXE = "axe-core@4.11.0"
 
 
 def test_with_keys_only(service, person, left):
+    other = service.submit("true", name="another")
+    service.wait(other)
     tab = person()
     wait_row(tab, left, "leaves three")
+    wait_row(tab, other, "another")
     tab.press("j", "j")
     second = tab.run("document.activeElement.closest('tr').dataset.id")
     assert second == tab.run(f"{ROWS}[1].dataset.id")

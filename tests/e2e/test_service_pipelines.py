@@ -106,12 +106,23 @@ def test_a_pipeline_asks_for_its_largest_step(made):
 def test_steps_side_by_side_stay_within_what_the_pipeline_was_given(made, fresh):
     """Ten of 32M at once would be 320M; half of the 256M are given, which are four."""
     door = made.ready()
-    shards = {"s": step("sleep 0.5", scatter={"n": list(range(8))})}
+    shards = {"s": step(lib.WAITS, scatter={"n": list(range(8))})}
     file = fresh.dir / "p.yaml"
     file.write_text(json.dumps({"steps": shards}))
     run = door.accepted({"file": str(file), "jobs": 8})
     use = door.question("use", "memory_used")
     assert use["memory_used"] in (0, 128 << 20), use
+
+    def begun():
+        return [path.parent.name for path in (fresh.home / "runs").glob(f"{run}-s-*/events.jsonl") if fresh.has_started(path.parent.name)]
+
+    assert lib.wait_until(lambda: len(begun()) >= 4), begun()
+    going = set()
+    while len(going) < 8:
+        assert lib.wait_until(lambda: set(begun()) - going), "the next are started when those before have ended"
+        for one in set(begun()) - going:
+            fresh.let_go(one)
+            going.add(one)
     assert door.ended(run) == "ok"
     marks = []
     for path in (fresh.home / "runs").glob(f"{run}-s-*/events.jsonl"):

@@ -254,7 +254,8 @@ def test_no_digest_tells_what_its_submitter_may_not_read(made, fresh):
     (folder / "open").write_text("open\n")
     (folder / "closed").write_text("closed\n")
     (folder / "closed").chmod(0o600)
-    time.sleep(2.2)  # what is younger is not remembered
+    newest = max(path.stat().st_ctime for path in (folder, *folder.iterdir()))
+    assert lib.wait_until(lambda: time.time() > newest + 2.2), "what is younger is not remembered"
     analysis = {"command": ["cat", "data/mixed/open"], "inputs": [str(folder)]}
 
     def digest(run):
@@ -456,9 +457,10 @@ def test_a_database_that_is_away_harms_nobody(stored):
     """What runs goes on and what waits is started; what is submitted is refused for now; all of it is written when it is back."""
     stored.caller.configure(f"ledger: {{url: '{stored.kept.db.url}'}}\nservice: {{max_running: 1}}\n")
     door = stored.ready()
-    first, second = door.accepted(sleeper(2)), door.accepted(sleeper(0))
+    first, second = door.accepted(held()), door.accepted(sleeper(0))
     door.news(first, "started")
     stored.kept.db.down()
+    assert lib.wait_until(lambda: let_go(first))
     if stored.kept.db.kind == "sqlite":
         pytest.skip("sqlite: an open file stays, wherever its folder is")
     assert door.submit(sleeper(0))["error"] == "EAGAIN"

@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 
 import pytest
 
@@ -133,13 +132,13 @@ def test_what_waits_is_told_and_cancelled(service):
     assert service("cancel", "nosuch")[0] == 2 and service("wait", "nosuch")[0] == 2 and service("show", "nosuch")[0] == 2
 
 
-def has_socket(pid):
-    """Twice in a row: one question has an end, what is waited for has none."""
+def has_socket(service, pid):
+    """Before and after a question that came later: one question has an end, what is waited for has none."""
     seen = []
     for _ in range(2):
         with contextlib.suppress(OSError):
             seen.append({os.readlink(at) for at in pathlib.Path(f"/proc/{pid}/fd").iterdir()})
-        time.sleep(0.1)
+        service.ask("list", "--json")
     return len(seen) == 2 and any(link.startswith("socket:") for link in seen[0] & seen[1])
 
 
@@ -151,7 +150,7 @@ def test_wait_survives_a_service_that_is_killed(service):
     caller = service.caller
     with caller.popen(caller.binary, "wait", U + "r1", U + "r2", stderr=subprocess.PIPE) as waiting:
         assert lib.wait_until((caller.run_dir(U + "r1") / "stdout.log").exists), service.ask("show", U + "r1")
-        assert lib.wait_until(lambda: has_socket(waiting.pid)), "it asks the service"
+        assert lib.wait_until(lambda: has_socket(service, waiting.pid)), "it asks the service"
         service.kill()
         assert b"waiting for it" in waiting.stderr.readline()
         (go / "now").touch()

@@ -54,7 +54,7 @@ static int use_file(const char *a, const char *b)
 	return fd < 0 ? -errno : fill(fd, number(b));
 }
 
-/* directory, size: files that nobody finds by walking, held open for a while */
+/* directory, size: files that nobody finds by walking, held open until the run is ended for them */
 static int use_unlinked(const char *a, const char *b)
 {
 	for (long i = 0; i < number(b); i++) {
@@ -65,7 +65,7 @@ static int use_unlinked(const char *a, const char *b)
 		if (lseek(fd, 0, SEEK_CUR) < MIB)
 			return 0; /* it was refused, and fill() said so */
 	}
-	(void)sleep(2);
+	(void)sleep(600);
 	return 0;
 }
 

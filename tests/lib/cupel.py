@@ -42,6 +42,9 @@ used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([done.returncode, done.stdout.decode(), done.stderr.decode(), used.ru_maxrss]))
 """
 
+# What an analysis says to wait until Cupel.let_go().
+WAITS = "until test -e go; do sleep 0.05; done"
+
 _V1_CONTROLLERS = {"memory", "cpu", "cpuacct", "pids", "blkio"}
 # Acts of the probe that change what their paths name, and those that are only for a box.
 _CHANGES = {
@@ -323,6 +326,20 @@ class Cupel:
         """The same without waiting: (process, id)."""
         run_id = id or self.new_id()
         return self.popen(self.binary, "run", "--quiet", "--id", run_id, *args, **options), run_id
+
+    def has_started(self, run_id):
+        try:
+            return b'"event":"started"' in (self.run_dir(run_id) / "events.jsonl").read_bytes()
+        except FileNotFoundError:
+            return False
+
+    def let_go(self, run_id):
+        """Ends the WAITS of a run. Not before its box is there: until then its directory may be mounted over."""
+        receipt = self.run_dir(run_id) / "receipt.json"
+        assert wait_until(lambda: self.has_started(run_id) and receipt.exists()), f"{run_id} does not start"
+        go = pathlib.Path(json.loads(receipt.read_text(encoding="utf-8"))["cwd"], "go")
+        go.touch()
+        self.own(go)
 
     def probed(self, *args, options=(), **more):
         """The probe's acts as the analysis: {act: answer}, and the result."""

@@ -1,6 +1,7 @@
 """Pipelines for tests: a directory of a caller's with a pipeline in it, run, resumed and looked at."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -58,6 +59,13 @@ class Pipelines:
         status, out, err = self.call(command, "--json", *words, *operand)
         return status, json.loads(out) if out else None, err
 
+    def begin(self, *words, **options):
+        """The same without waiting: (process, id). The first attempt at a step is the run ID-STEP-1."""
+        pipeline = self.caller.new_id()
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, **options}
+        process = self.caller.popen(self.caller.binary, "run", "--json", "--id", pipeline, *words, "p.yaml", cwd=self.dir, **options)
+        return process, pipeline
+
     def states(self, *words, **more):
         status, result, err = self.run(*words, **more)
         assert status == 0, err
@@ -80,6 +88,12 @@ class Pipelines:
 
 def label(task):
     return task["step"] + (f"[{task['shard']}]" if task["shard"] is not None else "")
+
+
+def lines_of(flow, pipeline):
+    """What its record tells of its steps."""
+    log = flow.caller.home / "pipelines" / pipeline / "steps.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines() if line]
 
 
 _numbers = iter(range(1 << 30))

@@ -114,7 +114,7 @@ KINDS = [
         ("deadline",),
         124,
         STORM,
-        (*_time(1), "--pids", str(STORM_PIDS), "--cpus", "0.25", "--grace", "200ms"),
+        (*_time(3), "--pids", str(STORM_PIDS), "--cpus", "0.25", "--grace", "200ms"),
     ),
     Kind(
         "log flood",

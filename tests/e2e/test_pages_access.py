@@ -8,8 +8,11 @@ import tarfile
 
 import pytest
 
+import cache
 import cupel as lib
 from page_service import ROWS, browser, left, person, row, service, wait_loaded, wait_row  # noqa: F401  (fixtures)
+
+pytestmark = pytest.mark.complete
 
 AXE = "axe-core@4.11.0"
 
@@ -66,15 +69,17 @@ def test_it_is_told_to_those_who_do_not_see(person, left, page):
 
 
 @pytest.fixture(scope="module", name="axe")
-def _axe(tmp_path_factory):
+def _axe():
     """The script of axe-core, the checker of accessibility that most others are made of; from npm."""
     if not shutil.which("npm"):
         pytest.skip("network: npm is not installed")
-    place = tmp_path_factory.mktemp("axe")
-    tried = subprocess.run(["npm", "pack", "--silent", AXE], cwd=place, capture_output=True, text=True, check=False, timeout=300)
-    if tried.returncode != 0:
-        pytest.skip(f"network: npm can't fetch {AXE}: {tried.stderr.strip()[-200:]}")
-    with tarfile.open(next(place.glob("*.tgz"))) as packed:
+
+    def fetch(place):
+        tried = subprocess.run(["npm", "pack", "--silent", AXE], cwd=place, capture_output=True, text=True, check=False, timeout=300)
+        if tried.returncode != 0:
+            pytest.skip(f"network: npm can't fetch {AXE}: {tried.stderr.strip()[-200:]}")
+
+    with tarfile.open(next(cache.made("axe", AXE, fetch).glob("*.tgz"))) as packed:
         return packed.extractfile("package/axe.min.js").read().decode()
 
 

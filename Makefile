@@ -2,7 +2,8 @@
 #
 #   make            build/cupel
 #   make demo       a small real analysis, from data to verdict
-#   make test       every layer of tests; LAYERS="unit kernel" for some of them
+#   make test       the first tier of tests, in ten minutes: before each commit; LAYERS="unit kernel" for some layers of it
+#   make test-all   every test there is; LAYERS="e2e vm" for some layers
 #   make install    program, Python package, manual pages, completion to PREFIX (/usr/local), below DESTDIR
 #   make vm         the tests again in virtual machines; KERNELS="6.1 6.12 5.10" for other kernels than Debian's own
 #   make fresh      the README's two commands in a fresh minimal Debian 12
@@ -25,6 +26,10 @@ FUZZ ?=
 SOAK   ?=
 # Warnings are errors where nobody is watching.
 WERROR := $(if $(CI),true,false)
+# meson finds ccache by itself where no compiler is named. The same sources in another clone are the same to it.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= true
+CLANG := $(if $(shell command -v ccache),ccache clang,clang)
 
 all: need-build $(BUILD)/build.ninja
 	@$(call build,$(BUILD))
@@ -53,7 +58,24 @@ demo:
 test:
 	@tools/need build run test demo lint
 	@$(MAKE) --no-print-directory with-tests
-	@tests/run --build $(BUILD) $(LAYERS)
+	@tests/run --build $(BUILD) --tier first $(LAYERS)
+
+test-all:
+	@tools/need build run test demo lint
+	@$(MAKE) --no-print-directory with-tests
+	@tests/run --build $(BUILD) --tier all $(LAYERS)
+
+# A cupel that fails on request (src/base/fault.h), for the crash tests.
+faults: need-build
+	@test -f $(BUILD)/faults/build.ninja || meson setup $(BUILD)/faults -Dfaults=true -Dtests=false
+	@ninja -C $(BUILD)/faults --quiet
+
+# One build for all that sanitizers watch: the tests and the fuzz targets. Another compiler has other warnings, here they are errors.
+sanitized: need-build
+	@test -f $(BUILD)/asan/build.ninja || CC="$(CLANG)" meson setup $(BUILD)/asan -Dfuzz=true -Doptimization=1 \
+		-Db_sanitize=address,undefined -Db_lundef=false -Dwerror=true
+	@$(call build,$(BUILD)/asan)
+	@ninja -C $(BUILD)/asan --quiet fuzz
 
 vm:
 	@tools/need build run test
@@ -92,17 +114,16 @@ soak:
 	@CUPEL=$(abspath $(BUILD))/cupel tests/load/undisturbed
 	@CUPEL=$(abspath $(BUILD))/cupel CUPEL_BUILD=$(abspath $(BUILD)) tests/load/service
 
-# Another compiler has other warnings, here they are errors. load is left out for its time, the rest need no such build.
+# load is left out for its time, the rest need no such build.
 asan:
 	@tools/need build run test
-	@test -f $(BUILD)/asan/build.ninja || \
-		CC=clang meson setup $(BUILD)/asan -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=true
-	@$(call build,$(BUILD)/asan)
+	@$(MAKE) --no-print-directory sanitized
 	@tests/run --build $(BUILD)/asan $(or $(LAYERS),unit kernel escape crash hosts e2e)
 
 fuzz:
 	@tools/need build test
-	@tests/fuzz/run --build $(BUILD) --seconds $(FUZZ_SECONDS) $(FUZZ)
+	@$(MAKE) --no-print-directory sanitized
+	@tests/fuzz/run --build $(BUILD) --built --seconds $(FUZZ_SECONDS) $(FUZZ)
 
 format:
 	@tools/need lint
@@ -116,4 +137,4 @@ lint: need-build
 clean:
 	rm -rf build
 
-.PHONY: all need-build with-tests demo test vm fresh install bench soak asan fuzz format lint clean
+.PHONY: all need-build with-tests demo test test-all faults sanitized vm fresh install bench soak asan fuzz format lint clean

@@ -13,6 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
 
 import cupel as lib  # noqa: E402  pylint: disable=wrong-import-position
 
+pytest_plugins = ["choose"]
 
 # Whoever starts the tests in the background has these ignored; what they start would inherit that, and honour it.
 for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL), (signal.SIGHUP, signal.SIG_DFL)):

@@ -2,13 +2,9 @@
 
 import pytest
 
-import cupel as lib
 import faults
 import leftovers
 from crashes import Crash
-
-# The service leans on no kernel in particular, and an emulated machine would take an hour for it.
-collect_ignore = ["test_service_kill.py"] if lib.SLOW > 1 else []
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ import leftovers
 from crashes import is_dead
 from program_executor import EXAMPLE, keeper
 
+pytestmark = pytest.mark.here
+
 # Nothing was submitted; and what was is found by its name.
 BEFORE = ["attend-placed", "attend-submitting"]
 AFTER = ["attend-submitted", "attend-noted", "attend-looked", "attend-recorded", "attend-reaped"]

@@ -10,6 +10,8 @@ import faults
 import leftovers
 from faults import Failures
 
+pytestmark = pytest.mark.here
+
 MAKING = ["checkpoint-directory", "checkpoint-taken", "checkpoint-signed", "checkpoint-disk-named",
           "checkpoint-disk-made", "checkpoint-files-made", "checkpoint-owned", "checkpoint-closed"]
 DROPPING = ["checkpoint-dropping", "checkpoint-renamed", "checkpoint-dropped"]

@@ -12,6 +12,8 @@ import faults
 import leftovers
 from faults import Failures
 
+pytestmark = pytest.mark.here
+
 PHASES = ["flow-concluded", "flow-directory", "flow-recorded", "flow-task-begun", "flow-task-ended",
           "flow-task-entered", "flow-task-noted", "flow-task-told"]
 PIPELINE = """

@@ -11,6 +11,8 @@ import pytest
 import leftovers
 from faults import Failures, work
 
+pytestmark = pytest.mark.here
+
 
 @contextlib.contextmanager
 def nobody_delivers(faulty):

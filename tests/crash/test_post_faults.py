@@ -14,6 +14,8 @@ import platforms
 from crashes import children, kill
 from faults import Failures
 
+pytestmark = pytest.mark.here
+
 PHASES = ["after-announced", "after-ended", "after-started", "snapshot-copying", "snapshot-made",
           "snapshot-removed"]
 ALL_ROWS = 500

@@ -15,6 +15,8 @@ import leftovers
 from doors import sleeper
 from test_space import SmallHome
 
+pytestmark = pytest.mark.here
+
 PHASES = [
     "serve-written",  # of the thread of the ledger: before and after the commit
     "serve-committed",

@@ -10,6 +10,8 @@ import pytest
 import cupel as lib
 from crashes import kill
 
+pytestmark = pytest.mark.here
+
 
 def waits_for_a_lock(pid):
     """`-> POSIX ADVISORY WRITE PID ...` in /proc/locks."""

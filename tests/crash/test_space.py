@@ -9,6 +9,8 @@ import pytest
 import cupel as lib
 import leftovers
 
+pytestmark = pytest.mark.here
+
 READY = 'mount -t tmpfs -o mode=711,{} tmpfs "$0" && echo ready && exec sleep 100000'
 
 

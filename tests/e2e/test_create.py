@@ -15,6 +15,8 @@ import pytest
 import cupel as lib
 from makers import maker  # noqa: F401  (fixtures)
 
+pytestmark = pytest.mark.complete
+
 
 @pytest.fixture
 def wheels(maker):

@@ -15,6 +15,8 @@ import cupel as lib
 import oci
 from makers import maker  # noqa: F401  (fixtures)
 
+pytestmark = pytest.mark.complete
+
 
 # rootfs
 

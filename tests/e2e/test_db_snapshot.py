@@ -15,6 +15,8 @@ import cupel as lib
 import leftovers
 import platforms
 
+pytestmark = pytest.mark.complete
+
 # Moves amounts between two tables, always both in one transaction, until it is told to end.
 WRITER = """
 import sqlite3, sys, random

@@ -8,6 +8,8 @@ import pytest
 
 import platforms
 
+pytestmark = pytest.mark.complete
+
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 

@@ -12,6 +12,8 @@ import pytest
 import cupel as lib
 from engine_runs import LACKS, QUIET, engine, far, job_of, wait_for_text  # noqa: F401  (fixtures)
 
+pytestmark = pytest.mark.complete
+
 GRAB = "data = bytearray(500 << 20); print(len(data))"
 
 

@@ -11,6 +11,8 @@ import cupel as lib
 import engines
 from engine_runs import LACKS, QUIET, engine, far, job_of, wait_for_text  # noqa: F401  (fixtures)
 
+pytestmark = pytest.mark.complete
+
 
 def test_a_log_that_can_t_be_kept_is_told(far, engine):
     """Pid 1 gets a limit of the size of files here, by its own user; in the control one that suffices."""

@@ -16,6 +16,8 @@ import cupel as lib
 import leftovers
 from crashes import Crash
 
+pytestmark = pytest.mark.complete
+
 NAMES = ["crun", "runc", "runsc"]
 # gVisor needs more of both than cupel's own box does: its own memory and threads count.
 ROOMY = ("--memory", "300M")

@@ -15,6 +15,8 @@ import cupel as lib
 import program_executor
 import services
 
+pytestmark = pytest.mark.complete
+
 Node = program_executor.Node
 LIMITS = "limits: {memory: %dK, disk: 16M, grace: 1s}\n" % lib.memory_limit_kb(64 << 10)
 # Goes on until it is let go: what is done meanwhile takes its time.

@@ -10,6 +10,8 @@ import pytest
 import cupel as lib
 from slurm_runs import SLEEPS, assert_swept, cluster, finish, gate, here, log_of, run, seen, stage, started, submitted, use  # noqa: F401  (fixtures)
 
+pytestmark = pytest.mark.complete
+
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
 def test_somebody_cancels_the_job_on_the_cluster(root, cluster, stage, state):

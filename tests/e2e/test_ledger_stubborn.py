@@ -10,6 +10,8 @@ import cupel as lib
 import leftovers
 import ledgers
 
+pytestmark = pytest.mark.complete
+
 
 @pytest.fixture
 def caller():

@@ -15,6 +15,8 @@ import cupel as lib
 import oci
 import pytest
 
+pytestmark = pytest.mark.complete
+
 
 BUSYBOX = pathlib.Path("/bin/busybox")
 

@@ -12,6 +12,8 @@ import pytest
 
 import cupel as lib
 
+pytestmark = pytest.mark.complete
+
 ROOT = lib.TESTS.parent
 PACKAGES = ("nbclient", "ipykernel", "nbconvert", "matplotlib")
 

@@ -10,6 +10,8 @@ import pytest
 import cupel as lib
 from page_service import ROWS, RUNC, browser, left, person, row, service, wait_loaded, wait_row  # noqa: F401  (fixtures)
 
+pytestmark = pytest.mark.complete
+
 LINES = r"""
 import time
 for i in range(100000):

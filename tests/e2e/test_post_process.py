@@ -17,6 +17,8 @@ import ledgers
 import leftovers
 import platforms
 
+pytestmark = pytest.mark.complete
+
 CSV = "printf 'gene,score\\na,1\\nb,2\\n' > out/results.csv"
 BY = ["sqlite", "socket", "tcp"]
 

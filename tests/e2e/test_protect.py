@@ -17,6 +17,8 @@ import leftovers
 import platforms
 import ledgers
 
+pytestmark = pytest.mark.complete
+
 
 class Guarded:
     """A caller whose configuration protects things in a directory of their own."""

@@ -11,6 +11,8 @@ import pytest
 
 import cupel as lib
 
+pytestmark = pytest.mark.complete
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAMBDA = pathlib.Path("/usr/share/doc/bowtie2/examples/reads/reads_1.fq.gz")
 LIMIT_S = 240 * lib.SLOW

@@ -247,7 +247,7 @@ def test_what_cannot_be_submitted(root, server, words, word):
     (lambda handler: setattr(handler, "close_connection", True), 125, ["does not answer"]),
     ((200, b"[" * 5000), 125, ["no JSON"]),
     ((200, b" " * ((64 << 20) + 1)), 125, ["more than"]),
-], ids=lambda value: str(value)[:60])
+], ids=lambda value: "none" if callable(value) else str(value)[:60])
 def test_answers_that_are_none(root, server, answer, status, words):
     server.answers["POST /v1/runs"] = answer
     got, out, err = ask(root, server, "submit", "--", "true")

@@ -375,6 +375,7 @@ def server():
         yield made
 
 
+@pytest.mark.complete
 def test_postgresql(fresh, server):
     db = ledgers.PostgresLedger(server)
     fresh.configure(f"ledger: {{url: '{db.url}'}}\n")

@@ -13,6 +13,8 @@ import cupel as lib
 import leftovers
 import pytest
 
+pytestmark = pytest.mark.shares(2)
+
 LESSER = lib.BUILD / "tests/hosts/lesser"
 LIMITERS = "memory,cpu,pids"
 OPTIONAL = f"user,net,ipc,uts,cgroup,landlock,seccomp,{LIMITERS},disk"

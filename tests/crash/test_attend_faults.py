@@ -1,6 +1,7 @@
 """The keeper of a run that is carried out elsewhere dies at each of its steps: whoever comes next takes over, the job is run once,
 the run recorded once, and nothing is left here or there."""
 
+import os
 import subprocess
 
 import pytest
@@ -109,16 +110,19 @@ def test_a_death_where_it_is_judged_here(here, phase):
 def test_another_directory_is_not_taken_for_its_own(here):
     """Somebody else made it while nobody attended."""
     caller = here.caller
-    follower, run_id = caller.start("-x", "here", "--memory", "64M", "--", "sh", "-c", "sleep 3", env={"CUPEL_FAULT": "abort:attend-looked"},
+    follower, run_id = caller.start("-x", "here", "--memory", "64M", "--", "sh", "-c", lib.WAITS, env={"CUPEL_FAULT": "abort:attend-looked"},
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     work = caller.work_dir(run_id)
     assert lib.wait_until(lambda: (caller.run_dir(run_id) / "executor.json").exists())
     follower.kill()
     follower.wait()
+    own = os.open(work, os.O_PATH | os.O_DIRECTORY)
     subprocess.run(["umount", "--lazy", work], check=True)
     work.rmdir()
     (work / "out").mkdir(parents=True)
     (work / "out/forged").write_text("1")
+    os.close(os.open("go", os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=own))  # where it waits, which has no path any more
+    os.close(own)
 
     def verdict():
         caller.call(caller.binary, "list")

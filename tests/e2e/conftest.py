@@ -39,7 +39,7 @@ def user(callers):
 def fresh(callers, request):
     """Root with a home nobody has used yet."""
     callers("root")  # skips where there is none
-    caller = lib.Cupel("root")
+    caller = lib.Cupel("root", own_work=True)
     yield caller
     caller.close()
 

@@ -13,7 +13,6 @@ import urllib.request
 import pytest
 
 import cupel as lib
-import services
 from api_service import _outside, _service, bearer  # noqa: F401  (fixtures)
 
 
@@ -241,7 +240,7 @@ def test_caps_are_told_alike_everywhere(service):
 def test_a_real_prometheus_scrapes_it(outside, tmp_path):
     if not shutil.which("prometheus"):
         pytest.skip("prometheus: it is not installed")
-    token, port = outside.token("prometheus", "--scope", "read-all"), services.free_port()
+    token, port = outside.token("prometheus", "--scope", "read-all"), lib.free_port()
     outside.wait(outside.submit("true"))
     assert lib.wait_until(lambda: outside.get("/v1/ledger").json["owed"] == 0)
     page = (lib.TESTS.parent / "docs/man/cupel-api.7.scd").read_text(encoding="utf-8")  # as it tells people to do it

@@ -254,6 +254,7 @@ def test_the_cpu_weight_of_all_runs(fresh):
     assert status == 2 and "from 1 to 10000" in err
 
 
+@pytest.mark.alone
 def test_the_wait_for_a_cpu_is_recorded(root):
     """While others keep all of them busy; how long is the kernel's to say, but a run that spins for seconds has waited."""
     others = [root.popen("/usr/bin/python3", "-c", "while True: pass") for _ in range(2 * os.cpu_count())]

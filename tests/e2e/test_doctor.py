@@ -13,14 +13,21 @@ import subprocess
 import time
 
 import cupel as lib
+import leftovers
 import pytest
 
 LAYERS = "user mount pid net ipc uts cgroup landlock seccomp memory cpu pids disk".split()
 STATUSES = ["ok", "note", "unknown", "weak", "missing"]
 
 
-def work_dirs():
-    return set(pathlib.Path("/tmp").glob("scidex-analysis-doctor-*"))
+@pytest.fixture
+def private(callers, who):
+    """A caller with working directories of its own: a doctor of another process makes some too."""
+    callers(who)  # skips where there is none
+    caller = lib.Cupel(who, own_work=True)
+    yield caller
+    leftovers.assert_nothing_left(caller)
+    caller.close()
 
 
 def doctor(caller, *before, env=None):
@@ -47,28 +54,27 @@ def assert_weaker(finding, status, word):
     assert finding["remedy"], finding
 
 
-def test_each_layer_and_limiter_is_proven(cupel):
-    before = work_dirs()
-    _, answer, findings = doctor(cupel)
+def test_each_layer_and_limiter_is_proven(private):
+    _, answer, findings = doctor(private)
     for name in LAYERS + ["privileges", "crash", "time", "removal"]:
         # An ordinary user's disk is watched; that is as documented.
-        watched = name == "disk" and cupel.uid
+        watched = name == "disk" and private.uid
         assert findings[name]["status"] == ("note" if watched else "ok"), findings[name]
-    assert (answer["runs"], answer["missing_layers"], answer["uid"]) == ("full", "", cupel.uid)
+    assert (answer["runs"], answer["missing_layers"], answer["uid"]) == ("full", "", private.uid)
     assert re.search("ended as 'oom': [1-9][0-9]* killed", findings["memory"]["evidence"])
     assert "held back: for" in findings["cpu"]["evidence"]
     assert "EAGAIN" in findings["pids"]["evidence"]
-    assert ("'disk'" if cupel.uid else "ENOSPC") in findings["disk"]["evidence"]
+    assert ("'disk'" if private.uid else "ENOSPC") in findings["disk"]["evidence"]
     assert "ECONNREFUSED" in findings["net"]["evidence"]
     assert findings["clock"]["status"] in ("ok", "note") and findings["uids"]["status"] in (
         "ok",
         "note",
     )
     # Nothing is left of it, and nothing of it is ever taken for a run.
-    assert work_dirs() <= before and not (cupel.home / "doctor").exists()
-    assert not list((cupel.home / "runs").glob("doctor-*"))
-    assert not list((cupel.home / "undelivered").glob("doctor-*"))
-    assert not [path for path in (cupel.home / "active").iterdir()]
+    assert not [*private.work_root.iterdir()] and not (private.home / "doctor").exists()
+    assert not list((private.home / "runs").glob("doctor-*"))
+    assert not list((private.home / "undelivered").glob("doctor-*"))
+    assert not [path for path in (private.home / "active").iterdir()]
 
 
 def test_the_acts_succeed_without_a_box(user):
@@ -169,26 +175,25 @@ STAGES = {
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_killed_it_leaves_nothing_that_a_sweep_does_not_find(cupel, stage):
-    trials = cupel.home / "doctor"
-    before = work_dirs()
+def test_killed_it_leaves_nothing_that_a_sweep_does_not_find(private, stage):
+    trials = private.home / "doctor"
 
     def reached():
         runs = trials / "runs"
         return runs.exists() and len(list(runs.iterdir())) >= STAGES[stage]
 
-    with cupel.popen(cupel.binary, "doctor", stdout=subprocess.DEVNULL) as process:
+    with private.popen(private.binary, "doctor", stdout=subprocess.DEVNULL) as process:
         assert lib.wait_until(lambda: reached() or process.poll() is not None)
         process.send_signal(signal.SIGKILL)
 
     # Keepers see the end of the doctor, and end their boxes first.
     def swept():
-        status, _, err = cupel.call(cupel.binary, "gc", "--json")
+        status, _, err = private.call(private.binary, "gc", "--json")
         assert status == 0, err
         return not trials.exists()
 
     assert lib.wait_until(swept)
-    assert work_dirs() <= before
+    assert not [*private.work_root.iterdir()]
 
 
 def test_a_sweep_leaves_a_live_one_alone(root):

@@ -157,18 +157,20 @@ steps:
 
 
 def test_a_pipeline_goes_there_and_back(here, cluster):
+    pipeline = here.new_id()
     (here.dir / "pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
-    status, _, err = here.call(here.binary, "run", "--quiet", "--id", "there-and-back", "pipeline.yaml")
+    status, _, err = here.call(here.binary, "run", "--quiet", "--id", pipeline, "pipeline.yaml")
     assert status == 0, err
     kinds = {}
     for name in ("far", "near", "back"):
-        verdict = json.loads((here.run_dir(f"there-and-back-{name}-1") / "verdict.json").read_text(encoding="utf-8"))
+        verdict = json.loads((here.run_dir(f"{pipeline}-{name}-1") / "verdict.json").read_text(encoding="utf-8"))
         kinds[name] = (verdict.get("executor") or {}).get("kind", "local")
     assert kinds == {"far": "slurm", "near": "local", "back": "slurm"}
-    assert (here.run_dir("there-and-back-back-1") / "outputs/out/d").read_text(encoding="utf-8") == "2\n1\n2\n"
+    assert (here.run_dir(f"{pipeline}-back-1") / "outputs/out/d").read_text(encoding="utf-8") == "2\n1\n2\n"
 
 
 SHARDS = 6
+U = f"t{os.getpid()}-"  # working directories are the host's: others may have runs of the same name
 SCATTERED = """
 steps:
   each:
@@ -183,13 +185,13 @@ def scattered(caller, script, name, *args, binary=None, **options):
     """(status, what it said on stderr)"""
     script = f": {name}; {script}"  # what another test made is not reused
     (caller.dir / "pipeline.yaml").write_text(SCATTERED % (SHARDS, json.dumps(script)), encoding="utf-8")
-    status, _, err = caller.call(binary or caller.binary, "run", "--quiet", "--id", name, *args, "pipeline.yaml", **options)
+    status, _, err = caller.call(binary or caller.binary, "run", "--quiet", "--id", U + name, *args, "pipeline.yaml", **options)
     return status, err
 
 
 def shards(caller, name, attempt=1):
     """Their results, in order."""
-    return [lib.Result(None, "", "", caller.run_dir(f"{name}-each-{i + 1}-{attempt}")) for i in range(SHARDS)]
+    return [lib.Result(None, "", "", caller.run_dir(f"{U}{name}-each-{i + 1}-{attempt}")) for i in range(SHARDS)]
 
 
 def handles(results):
@@ -235,7 +237,7 @@ def test_a_task_of_an_array_ends_as_itself(here, cluster, stage):
     base = 10_000_000 + os.getpid()
     script = f"[ {{{{n}}}} != 1 ] || exit 7; r=0; sleep {{{{n}}}}{base} || r=$?; [ $r = 137 ] || exit 9; echo {{{{n}}}} >out/n"
     (here.dir / "pipeline.yaml").write_text(SCATTERED % (SHARDS, json.dumps(script)), encoding="utf-8")
-    process, _ = here.start("--keep-going", "pipeline.yaml", id="apart", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process, _ = here.start("--keep-going", "pipeline.yaml", id=U + "apart", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     results = shards(here, "apart")
     try:
         cluster.until(lambda: results[0].verdict and all(has_event(result, "submitted") for result in results), "end of the first")

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
@@ -135,7 +134,7 @@ def test_another_home_under_the_same_name_is_another_home(fresh):
         assert status == 0, err
         assert json.loads(out)["alive"] == 0, "the control: it does not see the run"
         assert json.loads(out)["removed"]["items"] == [] and process.poll() is None
-        assert pathlib.Path(f"/tmp/scidex-analysis-{run_id}/out").is_dir()
+        assert (fresh.work_dir(run_id) / "out").is_dir()
     finally:
         process.terminate()
         process.wait(timeout=lib.RUN_LIMIT_S)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.complete
 
 @pytest.fixture
 def caller():
-    made = lib.Cupel("root") if os.geteuid() == 0 else pytest.skip("root: a home of its own")
+    made = lib.Cupel("root", own_work=True) if os.geteuid() == 0 else pytest.skip("root: a home of its own")
     yield made
     made.close()
 

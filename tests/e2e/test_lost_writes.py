@@ -91,7 +91,7 @@ def test_an_output_that_the_disk_lost_is_never_a_good_one(fresh, small_disk, err
         *run, "--id", run_id, "--data", share, "--", "python3", "-c", WRITER, error
     )
     with lib.going_on(fresh.popen(*words, stdout=subprocess.DEVNULL)) as process:
-        written = small_disk.root / f"tmp/scidex-analysis-{run_id}/written"
+        written = small_disk.root / str(fresh.work_dir(run_id)).lstrip("/") / "written"
         assert lib.wait_until(lambda: written.exists() or process.poll() is not None)
         assert written.read_text(encoding="utf-8") == "lost"
         (small_disk.home / "filler").unlink()

@@ -171,7 +171,7 @@ MANY = 10000
 def crowded(callers):
     """A service with ten thousand runs: one that was, and as many with its record under other ids."""
     callers("root")
-    caller = lib.Cupel("root", place=faults.memory())  # 60,000 files
+    caller = lib.Cupel("root", place=faults.memory(), own_work=True)  # 60,000 files
     try:
         one = caller.run("--quest", "many", "--name", "one of many", "--", "true", id="r00000").run_dir
         texts = {name: (one / name).read_text() for name in ("analysis.json", "verdict.json", "events.jsonl", "outputs.json", "stdout.log", "stderr.log")}

@@ -95,11 +95,15 @@ def guarded(cupel):
 
 
 @pytest.fixture
-def rooted(fresh):
-    """A home of its own: one of the tests looks at all that is around it."""
-    made = Guarded(fresh)
+def rooted(callers):
+    """A home of its own: one of the tests protects all that is around it. Working directories may not be below that: they are in /tmp."""
+    callers("root")  # skips where there is none
+    caller = lib.Cupel("root")
+    made = Guarded(caller)
     yield made
     made.close()
+    leftovers.assert_nothing_left(caller)
+    caller.close()
 
 
 def replace(path, text):

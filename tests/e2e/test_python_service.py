@@ -45,14 +45,9 @@ class Service:
         self.process.stderr.close()
 
 
-@pytest.fixture
-def settings():
-    """Of the service, for cupel.yaml."""
-    return ""
-
-
-@pytest.fixture
-def service(callers, settings):
+@contextlib.contextmanager
+def serving(callers, settings=""):
+    """`settings` are the service's, for cupel.yaml."""
     if not SERVE.exists():
         pytest.skip("service: cupel was built without it")
     callers("root")  # skips where there is none
@@ -65,6 +60,12 @@ def service(callers, settings):
     assert lib.wait_until(lambda: not leftovers.processes(caller)), leftovers.processes(caller)
     leftovers.assert_nothing_left(caller)
     caller.close()
+
+
+@pytest.fixture
+def service(callers):
+    with serving(callers) as made:
+        yield made
 
 
 @pytest.fixture
@@ -206,24 +207,25 @@ def test_a_service_that_ends_and_comes_back_is_waited_for(service, python, numbe
     assert out.split() == [b"%d" % n for n in range(2, 31)] + [b"ok"]
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@pytest.fixture
+def port():
+    return lib.free_port()
 
 
-PORT = free_port()
+@pytest.fixture
+def tcp_service(port, callers):
+    with serving(callers, f"service: {{listen: 127.0.0.1:{port}}}\n") as made:
+        yield made
 
 
-@pytest.mark.parametrize("settings", [f"service: {{listen: 127.0.0.1:{PORT}}}\n"], ids=["tcp"])
-def test_over_tcp_with_a_token(service, package):
+def test_over_tcp_with_a_token(tcp_service, port, package):
     """What its scopes allow and no more; a token that is none is refused at once."""
     def token(name, scopes):
-        status, out, err = service.caller.call(service.caller.binary, "token", "create", name, "--scope", scopes, "--json")
+        status, out, err = tcp_service.caller.call(tcp_service.caller.binary, "token", "create", name, "--scope", scopes, "--json")
         assert status == 0, err
         return json.loads(out)["token"]
 
-    told = python_package.run(package, service.caller, """
+    told = python_package.run(package, tcp_service.caller, """
         def attempt(act):
             try:
                 return act()
@@ -238,7 +240,7 @@ def test_over_tcp_with_a_token(service, package):
              attempt(lambda: reader.submit("true")), attempt(lambda: cupel.Client(token="cupel_none").list()),
              facts(isolated_run("exit 5")))
         reader.close()
-        """, token("reader", "read-all"), CUPEL_SERVICE=f"http://127.0.0.1:{PORT}", CUPEL_TOKEN=token("writer", "read,submit"))
+        """, token("reader", "read-all"), CUPEL_SERVICE=f"http://127.0.0.1:{port}", CUPEL_TOKEN=token("writer", "read,submit"))
     assert told == [["read", "submit"], "ok", True, 4, "hi\n", ["Refused", 403], ["Refused", 401], [5, "exit"]]
 
 

@@ -201,10 +201,10 @@ def test_verify_needs_a_first_run_that_succeeded(cupel):
 
 
 def test_verify_of_a_second_run_that_fails(cupel):
-    script = cupel.dir / "odd.sh"
-    script.write_text('test "$CUPEL_RUN_ID" = odd-first || exit 7\n', encoding="utf-8")
-    assert cupel.run(script, id="odd-first").status == 0
-    status, out, _ = rerun(cupel, "--verify", "--json", "odd-first")
+    script, first = cupel.dir / "odd.sh", cupel.new_id()
+    script.write_text(f'test "$CUPEL_RUN_ID" = {first} || exit 7\n', encoding="utf-8")
+    assert cupel.run(script, id=first).status == 0
+    status, out, _ = rerun(cupel, "--verify", "--json", first)
     assert status == 7 and json.loads(out)["equal"] is False
 
 

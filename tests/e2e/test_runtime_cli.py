@@ -346,11 +346,12 @@ def test_an_interrupted_check_changes_nothing(catalog):
     assert lib.wait_until(lambda: list(log.glob("check-*/verdict.json")))
     assert lib.wait_until(lambda: not list((catalog.base / "home/active").iterdir()))
     catalog.system("slow")
-    other = catalog.caller.call(catalog.caller.binary, "run", "--quiet", "--id", "check-mine",
+    mine = f"check-{catalog.caller.new_id()}"
+    other = catalog.caller.call(catalog.caller.binary, "run", "--quiet", "--id", mine,
                                 "--", "true", env=catalog.env)
     assert other[0] == 0
     assert catalog.check("slow")[0] == 0
-    assert catalog.records() == ["check-mine"]  # whose name only looks like it
+    assert catalog.records() == [mine]  # whose name only looks like it
 
 
 def test_two_checks_at_once(catalog):

@@ -42,7 +42,7 @@ def run_with(caller, run, *words, value=VALUE):
 @pytest.fixture(name="own")
 def _own(callers, who):
     callers(who)  # skips where there is none
-    made = lib.Cupel(who)
+    made = lib.Cupel(who, own_work=True)
     yield made
     made.close()
 

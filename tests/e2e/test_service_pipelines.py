@@ -117,6 +117,10 @@ def test_steps_side_by_side_stay_within_what_the_pipeline_was_given(made, fresh)
         return [path.parent.name for path in (fresh.home / "runs").glob(f"{run}-s-*/events.jsonl") if fresh.has_started(path.parent.name)]
 
     assert lib.wait_until(lambda: len(begun()) >= 4), begun()
+    # Admission is over when four boxes are there. A fifth step would have a record by the time that another command was run and the service answered.
+    assert fresh.call(fresh.binary, "show", run)[0] == 0
+    door.question("use", "memory_used")
+    assert len([*(fresh.home / "runs").glob(f"{run}-s-*")]) == 4
     going = set()
     while len(going) < 8:
         assert lib.wait_until(lambda: set(begun()) - going), "the next are started when those before have ended"

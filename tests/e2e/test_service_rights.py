@@ -404,6 +404,7 @@ def test_a_plan_of_a_pipeline_has_the_rights_of_who_asks(service, fresh, hidden)
     other.unlink()
 
 
+@pytest.mark.alone  # the service ends silent connections after 30 s: on a busy machine that may be before all are counted
 def test_one_user_cannot_have_all_connections(service):
     """As many as one address has, and then no more until some have ended; root has no such limit."""
     script = """

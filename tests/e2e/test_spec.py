@@ -75,7 +75,7 @@ def test_a_mistake_has_its_place(fresh_of_module, command, text, line, column, w
 @pytest.fixture(scope="module")
 def fresh_of_module(callers):
     callers("root")
-    caller = lib.Cupel("root")
+    caller = lib.Cupel("root", own_work=True)
     yield caller
     caller.close()
 
@@ -281,15 +281,16 @@ def test_plan_is_for_people_and_touches_nothing(fresh):
         "out/ran",
     )
     assert (status, err) == (0, "")
-    assert snapshot(fresh) == before and not fresh.work_dir("planned").exists()
+    work = fresh.work_dir("planned")
+    assert snapshot(fresh) == before and not work.exists()
     for words in (
         r"run +planned",
         r"command +touch out/ran",
         r"memory +64M +--memory",
         r"time +30m +built-in",
         r"bind +/usr \(read-only\)",
-        r"bind +/tmp/scidex-analysis-planned/data/input.txt from .* \(read-only(, id-mapped)?\)",
-        r"work +/tmp/scidex-analysis-planned \(writable\)",
+        rf"bind +{work}/data/input.txt from .* \(read-only(, id-mapped)?\)",
+        rf"work +{work} \(writable\)",
         r"out/\*\.csv",
         r"A=b",
         r"network +none but its own loopback",
@@ -304,13 +305,13 @@ def test_plan_as_json_has_everything(fresh):
     both = json.loads(out)
     plan = both["plan"]
     assert both["analysis"]["command"] == ["true"] and plan["argv"] == ["true"]
-    assert plan["work_dir"] == "/tmp/scidex-analysis-planned" and plan["network"] == "none"
+    assert plan["work_dir"] == str(fresh.work_dir("planned")) and plan["network"] == "none"
     writable = [
         step["target"]
         for step in plan["steps"]
         if step.get("writable") and step["kind"] in ("bind", "work")
     ]
-    assert writable == ["/tmp/scidex-analysis-planned"]
+    assert writable == [str(fresh.work_dir("planned"))]
     assert plan["limits"]["memory"]["raw"] == 2048 << 20
     assert plan["limits"]["time"]["raw"] == 1800 * 10**9
     assert plan["rlimits"]["core"] <= 1  # 1 byte: not even a core handler is started, see core(5)

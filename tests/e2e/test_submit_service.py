@@ -290,9 +290,7 @@ def test_pipelines(service):
 @pytest.fixture(name="elsewhere")
 def _elsewhere(service, callers):
     """A caller who has none of its records: by TCP and a token."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = lib.free_port()
     service.stop()
     service.caller.configure(SETTINGS % (1, f", listen: '127.0.0.1:{port}'"))
     token = service.ask("token", "create", "tester", "--scope", "read-all,submit").split()[-1]

@@ -41,7 +41,7 @@ def on_terminal(caller, columns, *words):
 @pytest.fixture(scope="module")
 def one(callers):
     callers("root")
-    caller = lib.Cupel("root")
+    caller = lib.Cupel("root", own_work=True)
     script = f'mkdir -p "out/{"d" * 40}"; echo x > "out/{"d" * 40}/{"f" * 40}.txt"'
     assert caller.run("--name", LONG, "--", "sh", "-c", script, id="one").status == 0
     assert lib.wait_until(lambda: not [*(caller.home / "undelivered").iterdir()])

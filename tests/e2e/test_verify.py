@@ -61,7 +61,7 @@ class Home:
 @pytest.fixture(scope="module")
 def filled(callers):
     callers("root")
-    caller = lib.Cupel("root")
+    caller = lib.Cupel("root", own_work=True)
     script = "for i in 1 2 3; do echo $1-$i-long > out/$i; done; echo same > out/same"
     for name in ("a", "b"):
         assert caller.run("--", "sh", "-c", script, "sh", name, id=name).cause == "ok"
@@ -349,7 +349,7 @@ def test_usage(fresh):
 def fresh_user(callers):
     """With a home that no other test has spoiled."""
     callers("user")  # skips where there is none
-    caller = lib.Cupel("user")
+    caller = lib.Cupel("user", own_work=True)
     yield caller
     caller.close()
 

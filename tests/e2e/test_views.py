@@ -104,7 +104,7 @@ def test_top_prints_once_where_there_is_no_terminal(cupel):
     assert cupel.call(cupel.binary, "top", "--sort", "colour")[0] == 2
 
 
-def read_until(fd, text, limit_s=30):
+def read_until(fd, text, limit_s=lib.RUN_LIMIT_S):
     seen = b""
     while text not in seen:
         assert select.select([fd], [], [], limit_s)[0], seen
@@ -127,7 +127,7 @@ def test_top_takes_the_terminal_and_gives_it_back(cupel, end):
         else:
             process.send_signal(end)
         read_until(ours, b"\033[?1049l")
-        assert process.wait(30) == 0
+        assert process.wait(lib.RUN_LIMIT_S) == 0
         going.end()
     os.close(ours)
     os.close(theirs)

@@ -212,11 +212,12 @@ def test_a_directory_that_can_be_entered_and_not_listed_is_recorded(callers):
 
 # Views of the kernel and of programs: by path, by file system, through a link.
 @pytest.mark.parametrize("path", ["/proc", "/proc/self", "/proc/version", "/sys", "/sys/kernel", "/dev", "/dev/shm",
-                                  "/run", "/run/cupel-test", "/var/run", "/sys/fs/cgroup", "/"])
+                                  "/run", "/run/{name}", "/var/run", "/sys/fs/cgroup", "/"])
 @pytest.mark.parametrize("through", ["path", "link"])
 def test_a_view_of_the_kernel_is_no_input(cupel, path, through):
-    made = pathlib.Path("/run/cupel-test")
-    made.mkdir(exist_ok=True)
+    path = path.format(name=cupel.name)
+    made = pathlib.Path("/run", cupel.name)
+    made.mkdir()
     link = cupel.base / "link"
     try:
         if through == "link":
@@ -233,7 +234,7 @@ def test_a_view_of_the_kernel_is_no_input(cupel, path, through):
 @pytest.mark.parametrize("kind", ["tmpfs", "ramfs", "hugetlbfs"])
 def test_what_programs_keep_in_memory_below_run_is_no_input(cupel, kind):
     """Each is a mount of its own there, as a disk would be: /run/user/UID, /run/credentials, /dev/hugepages."""
-    made = pathlib.Path("/run/cupel-test-memory")
+    made = pathlib.Path("/run", f"{cupel.name}-memory")
     made.mkdir()
     mounted = subprocess.run(["mount", "-t", kind, "-o", "mode=755", "test", made], check=False).returncode == 0
     try:
@@ -265,7 +266,7 @@ def test_a_kernels_file_system_elsewhere_is_no_input(cupel, place):
 
 def test_a_disk_mounted_below_run_is_an_input(cupel):
     """As /run/media/USER/DISK is; a tmpfs there is what programs keep for each other."""
-    base = pathlib.Path("/run/cupel-test-disk")
+    base = pathlib.Path("/run", f"{cupel.name}-disk")
     base.mkdir()
     try:
         for kind, status in (("ext4", 0), ("tmpfs", 2)):

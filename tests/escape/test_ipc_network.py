@@ -17,12 +17,6 @@ import cupel as lib
 PSQL = "/usr/lib/postgresql/15/bin/psql"
 
 
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def _loopback6():
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
         probe.bind(("::1", 0))
@@ -34,7 +28,7 @@ class Postgres:
     """A cluster of its own in a temporary directory, as the user postgres, gone afterwards."""
 
     def __init__(self):
-        self.port = _free_port()
+        self.port = lib.free_port()
         self.has_v6 = _loopback6()
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="cupel-pg-"))
         self.usual = pathlib.Path("/run/postgresql")

@@ -15,6 +15,7 @@ import os
 import pathlib
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -78,6 +79,7 @@ _NEVER_OUTSIDE = {
 }
 _ONLY_WITHOUT_PATH = {"umount", "mount-bind", "remount"}
 _numbers = itertools.count(1)
+_reserved_ports = []  # sockets, open as long as this process lives
 
 
 def cgroup_mounts():
@@ -118,6 +120,28 @@ def wait_until(condition, limit_s=max(120, 30 * SLOW)):
             return False
         time.sleep(0.01)
     return True
+
+
+def free_port():
+    """A TCP port of the loopback that no other test gets while this process lives. The reservation is an abstract socket, which belongs to
+    the network namespace as ports do. The port is below those that the kernel gives to outgoing connections."""
+    first, end = 10000, 32768
+    ephemeral = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="utf-8").split()[0])
+    if ephemeral > first:
+        end = min(end, ephemeral)
+    start = os.getpid() * 97 % (end - first)
+    for port in [*range(first + start, end), *range(first, first + start)]:
+        reservation = socket.socket(socket.AF_UNIX)
+        try:
+            reservation.bind(f"\0cupel-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            reservation.close()
+            continue
+        _reserved_ports.append(reservation)
+        return port
+    raise RuntimeError("no TCP port is free")
 
 
 def _remove_group(path):
@@ -198,7 +222,9 @@ def _make_group(path):
 class Cupel:
     """One caller of cupel: `root` or `user`."""
 
-    def __init__(self, who="root", config="", binary=BINARY, place=None):
+    def __init__(self, who="root", config="", binary=BINARY, place=None, own_work=False):
+        """`own_work`: working directories are below `base`, not in /tmp. A working directory is named by the id of its run alone, so a
+        test that chooses an id needs this: another process may run the same test."""
         assert os.geteuid() == 0, "needs root, to make groups and to become somebody else"
         self.who = who
         self.uid = 0 if who == "root" else USER_ID
@@ -214,6 +240,11 @@ class Cupel:
         self.binary = self.base / "cupel"
         self.probe = self.base / "probe"
         self.dir.mkdir()
+        self.own_work = own_work
+        self.work_root = self.base / "work" if own_work else pathlib.Path("/tmp")
+        if own_work:
+            self.work_root.mkdir(mode=0o711)
+            self.own(self.work_root)
         for source, copy in ((binary, self.binary), (PROBE, self.probe)):
             if source.exists():
                 shutil.copy(source, copy)
@@ -227,8 +258,9 @@ class Cupel:
                 self.own(path)
 
     def configure(self, text=""):
-        """The host's configuration for this caller: the groups, then `text`."""
-        self.config.write_text(f"cgroup: {{parent: {self.parent}}}\n{text}", encoding="utf-8")
+        """The host's configuration for this caller: the groups, `text`, and the place of its own for working directories."""
+        work = f"\nwork: {{root: '{self.work_root}'}}\n" if self.own_work else ""  # last: tests know the lines of `text`
+        self.config.write_text(f"cgroup: {{parent: {self.parent}}}\n{text}{work}", encoding="utf-8")
         self.own(self.config)
 
     def own(self, path):
@@ -312,7 +344,7 @@ class Cupel:
         return self.home / "runs" / run_id
 
     def work_dir(self, run_id):
-        return pathlib.Path("/tmp") / f"scidex-analysis-{run_id}"
+        return self.work_root / f"scidex-analysis-{run_id}"
 
     def run(self, *args, id=None, **options):
         """`cupel run --quiet --id ID ARGS`, to its end."""

@@ -218,7 +218,7 @@ class Kept:
     """A fresh caller with its database."""
 
     def __init__(self, kind, server):
-        self.caller = lib.Cupel("root")
+        self.caller = lib.Cupel("root", own_work=True)
         self.db = (
             PostgresLedger(server)
             if kind == "postgresql"
@@ -227,10 +227,7 @@ class Kept:
         self.configure(self.db.url)
 
     def configure(self, url):
-        """Working directories are named by the run's id alone, and these tests choose ids: each caller has a place of its own for them."""
-        place = self.caller.base / "work"
-        place.mkdir(mode=0o711, exist_ok=True)
-        self.caller.configure(f"work: {{root: '{place}'}}\n" + (f"ledger: {{url: '{url}'}}\n" if url else ""))
+        self.caller.configure(f"ledger: {{url: '{url}'}}\n" if url else "")
 
     def run(self, *command, **options):
         return self.caller.run(*(command or ("--", "true")), **options)

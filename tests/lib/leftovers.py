@@ -22,6 +22,11 @@ def _read(path):
         return b""  # gone meanwhile
 
 
+def _work_name(caller):
+    """What the names of this process's working directories begin with."""
+    return "scidex-analysis-" if caller.own_work else f"scidex-analysis-t{os.getpid()}-"
+
+
 def _is_ours(pid, caller):
     try:
         if os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)") == str(caller.binary):
@@ -30,7 +35,7 @@ def _is_ours(pid, caller):
         return False  # a kernel thread, or gone
     return f"/{caller.name}/cupel/".encode() in _read(
         f"/proc/{pid}/cgroup"
-    ) or f"CUPEL_WORK_DIR=/tmp/scidex-analysis-t{os.getpid()}-".encode() in _read(
+    ) or f"CUPEL_WORK_DIR={caller.work_root}/{_work_name(caller)}".encode() in _read(
         f"/proc/{pid}/environ"
     )
 
@@ -85,8 +90,8 @@ def _loops(caller):
 
 def _files(caller):
     """Working directories, and half-made things below the home: their names begin with a dot."""
-    name = f"scidex-analysis-t{os.getpid()}-*"
-    work = [path for pattern in (name, "." + name) for path in pathlib.Path("/tmp").glob(pattern)]
+    name = f"{_work_name(caller)}*"
+    work = [path for pattern in (name, "." + name) for path in caller.work_root.glob(pattern)]
     inside = [
         path
         for pattern in ("tmp/*", "active/*", ".*", "cache/.*", "runs/*/.*")

@@ -53,13 +53,15 @@ def run(package, caller, text, *args, files=None, **env):
     """Runs a program as a caller of cupel, in an empty directory of his, and returns what it tells. A descriptor, a file
     or a task that it forgets is an error."""
     place = caller.dir / caller.new_id()
-    place.mkdir()
+    temporary = place / "tmp"
+    temporary.mkdir(parents=True)
+    caller.own(temporary)
     for name, content in {**(files or {}), "program.py": BEFORE + textwrap.dedent(text)}.items():
         (place / name).write_text(content, encoding="utf-8")
         caller.own(place / name)
     status, out, err = caller.call(
         PYTHON, "-X", "dev", "-W", "error", "program.py", *args, cwd=caller.own(place),
-        env={"PYTHONPATH": str(package), "CUPEL": str(caller.binary), "PYTHONDONTWRITEBYTECODE": "1", **env})
+        env={"PYTHONPATH": str(package), "CUPEL": str(caller.binary), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(temporary), **env})
     assert status == 0, out + err
     assert "Warning" not in err and "never awaited" not in err, err
     return json.loads(out.strip().splitlines()[-1])

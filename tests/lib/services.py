@@ -46,18 +46,12 @@ class Answer:
         return self.json["error"]["code"]
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Service:
     def __init__(self, caller, settings="", tcp=False, config="", prefix=()):
         """`prefix`: a command that starts ours, the service and what makes tokens for it."""
         self.caller = caller
         self.prefix = prefix
-        self.port = free_port() if tcp else None
+        self.port = lib.free_port() if tcp else None
         listen = f"listen: 127.0.0.1:{self.port}, " if tcp else ""
         shutil.copy(SERVE, caller.base / "cupel-serve")
         caller.configure(config + SETTINGS % (settings + listen))

@@ -10,6 +10,8 @@ import socket
 import subprocess
 import time
 
+import cupel as lib
+
 PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "scontrol", "squeue", "srun", "scancel"]
 CONF = """ClusterName=test
 SlurmctldHost={host}({address})
@@ -74,12 +76,6 @@ def address():
         return None
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Slurm:
     """With it up: sbatch and the like are called with `env`."""
 
@@ -98,9 +94,9 @@ class Slurm:
         where = {"host": host(), "address": address()}
         # srun hears its tasks where the host's name leads, and they call it at 127.0.0.1.
         narrow = ",NoInAddrAny" if where["address"] == "127.0.0.1" else ""
-        text = CONF.format(dir=self.dir, port=free_port(), job_age=job_age, node_timeout=node_timeout, narrow=narrow, **where)
+        text = CONF.format(dir=self.dir, port=lib.free_port(), job_age=job_age, node_timeout=node_timeout, narrow=narrow, **where)
         for name in self.nodes:
-            text += NODE.format(name=name, port=free_port(), cpus=cpus, memory=memory, **where)
+            text += NODE.format(name=name, port=lib.free_port(), cpus=cpus, memory=memory, **where)
         self.conf.write_text(text, encoding="utf-8")
 
     def __enter__(self):

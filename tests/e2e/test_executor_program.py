@@ -168,17 +168,16 @@ def test_conformance_of_one_case(root):
     assert status == 2 and "they are: success, exit, " in err
 
 
-def test_conformance_that_is_interrupted_leaves_nothing(root):
-    node = Node(root)
-    before = set(os.listdir("/tmp"))
-    with root.popen(root.binary, "executor", "conformance", "--only", "cancel", "node", env={"TMPDIR": str(root.base)},
+def test_conformance_that_is_interrupted_leaves_nothing(fresh):
+    node = Node(fresh)
+    with fresh.popen(fresh.binary, "executor", "conformance", "--only", "cancel", "node", env={"TMPDIR": str(fresh.base)},
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert lib.wait_until(node.jobs)
         process.terminate()
         assert process.wait(120) == 1
-    assert not node.jobs() and not list(root.base.glob("cupel-conformance-*"))
-    # A run that was cancelled before it was recorded there may still be removing its own; others may test beside us.
-    assert lib.wait_until(lambda: not [name for name in set(os.listdir("/tmp")) - before if name.startswith("scidex-analysis-conform")])
+    assert not node.jobs() and not list(fresh.base.glob("cupel-conformance-*"))
+    # A run that was cancelled before it was recorded there may still be removing its own.
+    assert lib.wait_until(lambda: not [*fresh.work_root.iterdir()])
 
 
 # Runs.

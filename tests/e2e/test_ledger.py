@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 
@@ -456,8 +455,9 @@ def test_a_url_of_no_ledger_is_refused(kept_sqlite, url):
 
 def test_a_project_may_not_say_where_the_ledger_is(kept_sqlite):
     project = kept_sqlite.caller.dir / "cupel.yaml"
-    project.write_text("ledger: {url: 'sqlite:/tmp/mine.db'}\n", encoding="utf-8")
+    mine = kept_sqlite.caller.base / "mine.db"
+    project.write_text(f"ledger: {{url: 'sqlite:{mine}'}}\n", encoding="utf-8")
     result = kept_sqlite.run()
     project.unlink()
     assert result.status == 2 and "the host's to say" in result.stderr
-    assert not pathlib.Path("/tmp/mine.db").exists()
+    assert not mine.exists()

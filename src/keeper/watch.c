@@ -17,11 +17,15 @@
 
 #define SAMPLE_NS  (1 * NS_PER_SEC)
 #define WATCHED_NS (250 * NS_PER_MS) /* a directory that is only watched is looked at more often */
-/* Two looks could both meet a program that changes modes all the time; ten do so only if it hides something. Slow looks get less. */
-#define UNCOUNTED_LOOKS  10
-#define UNCOUNTED_MAX_NS (2 * NS_PER_SEC)
-#define OOM_LOOK_NS      (5 * NS_PER_MS)
-#define KILL_WAIT_NS     (30 * NS_PER_SEC)
+/* Two looks could both meet a program that changes modes all the time; ten do so only if it hides something. A process that is about to leave
+ * exec cannot be looked into either, and on a busy machine it may wait for a processor in that state for part of a second: hence two seconds.
+ * Where each look takes long, fewer looks are enough. */
+#define UNCOUNTED_LOOKS   10
+#define UNCOUNTED_NS      (2 * NS_PER_SEC)
+#define UNCOUNTED_FEW     3
+#define UNCOUNTED_SLOW_NS (20 * NS_PER_SEC)
+#define OOM_LOOK_NS       (5 * NS_PER_MS)
+#define KILL_WAIT_NS      (30 * NS_PER_SEC)
 
 enum { FD_INIT, FD_CONTROL, FD_OUT, FD_ERR, FD_OOM, FD_SIGNAL, FD_REPORT, FD_COUNT };
 
@@ -93,8 +97,8 @@ static bool is_uncounted(struct keeping *k, uint64_t now, const struct scratch_u
 	if (k->n_uncounted++ == 0)
 		k->uncounted_since_ns = now;
 	uint64_t lasts_ns = now - k->uncounted_since_ns;
-	return lasts_ns >= UNCOUNTED_MAX_NS ||
-	       (lasts_ns >= WATCHED_NS && k->n_uncounted >= UNCOUNTED_LOOKS);
+	return (lasts_ns >= UNCOUNTED_NS && k->n_uncounted >= UNCOUNTED_LOOKS) ||
+	       (lasts_ns >= UNCOUNTED_SLOW_NS && k->n_uncounted >= UNCOUNTED_FEW);
 }
 
 bool watch_disk(struct keeping *k, uint64_t now, struct scratch_use *ret)
@@ -145,8 +149,8 @@ static uint64_t next_sample(const struct keeping *k, uint64_t now)
 	uint64_t age = now - k->started_ns;
 	wait = age < wait ? age
 			  : wait; /* denser at the start, so that a short run has samples too */
-	if (k->n_uncounted && wait > WATCHED_NS / UNCOUNTED_LOOKS)
-		wait = WATCHED_NS / UNCOUNTED_LOOKS;
+	if (k->n_uncounted && wait > UNCOUNTED_NS / UNCOUNTED_LOOKS)
+		wait = UNCOUNTED_NS / UNCOUNTED_LOOKS;
 	uint64_t cpu_ns = k->q->plan->limits.at[LIMIT_CPU_TIME].value;
 	uint64_t used_ns = k->ending.usage.cpu_usec * 1000;
 	if (cpu_ns && used_ns < cpu_ns) {

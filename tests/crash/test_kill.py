@@ -327,7 +327,7 @@ def test_recovery_never_takes_a_live_run_for_a_dead_one(crash):
     try:
         for process, run_id in started:
             err = process.communicate(timeout=120 * lib.SLOW)[1]
-            assert process.returncode == 0, err
+            assert process.returncode == 0, (err, crash.verdict(run_id))
             assert crash.verdict(run_id)["cause"] == "ok"
     finally:
         for sweep in sweeps:

@@ -20,6 +20,9 @@ for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, _usual)
 
+# Told to end, the tests still end the servers that they have started.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+
 # None takes a tenth of it, but for those that are marked with a limit of their own.
 TEST_LIMIT_S = 300 if lib.SLOW == 1 else 900
 

@@ -12,7 +12,7 @@ import leftovers
 from crashes import is_dead
 from program_executor import EXAMPLE, keeper
 
-pytestmark = pytest.mark.here
+pytestmark = pytest.mark.not_in_vm
 
 # Nothing was submitted; and what was is found by its name.
 BEFORE = ["attend-placed", "attend-submitting"]

@@ -10,7 +10,7 @@ import faults
 import leftovers
 from faults import Failures
 
-pytestmark = pytest.mark.here
+pytestmark = pytest.mark.not_in_vm
 
 MAKING = ["checkpoint-directory", "checkpoint-taken", "checkpoint-signed", "checkpoint-disk-named",
           "checkpoint-disk-made", "checkpoint-files-made", "checkpoint-owned", "checkpoint-closed"]

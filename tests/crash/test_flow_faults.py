@@ -12,7 +12,7 @@ import faults
 import leftovers
 from faults import Failures
 
-pytestmark = pytest.mark.here
+pytestmark = pytest.mark.not_in_vm
 
 PHASES = ["flow-concluded", "flow-directory", "flow-recorded", "flow-task-begun", "flow-task-ended",
           "flow-task-entered", "flow-task-noted", "flow-task-told"]

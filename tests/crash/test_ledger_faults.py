@@ -11,7 +11,7 @@ import pytest
 import leftovers
 from faults import Failures, work
 
-pytestmark = pytest.mark.here
+pytestmark = pytest.mark.not_in_vm
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import platforms
 from crashes import children, kill
 from faults import Failures
 
-pytestmark = pytest.mark.here
+pytestmark = pytest.mark.not_in_vm
 
 PHASES = ["after-announced", "after-ended", "after-started", "snapshot-copying", "snapshot-made",
           "snapshot-removed"]

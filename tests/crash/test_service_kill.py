@@ -15,7 +15,7 @@ import leftovers
 from doors import sleeper
 from test_space import SmallHome
 
-pytestmark = pytest.mark.here
+pytestmark = pytest.mark.not_in_vm
 
 PHASES = [
     "serve-written",  # of the thread of the ledger: before and after the commit

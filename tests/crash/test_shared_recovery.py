@@ -10,7 +10,7 @@ import pytest
 import cupel as lib
 from crashes import kill
 
-pytestmark = pytest.mark.here
+pytestmark = pytest.mark.not_in_vm
 
 
 def waits_for_a_lock(pid):

@@ -9,7 +9,7 @@ import pytest
 import cupel as lib
 import leftovers
 
-pytestmark = pytest.mark.here
+pytestmark = pytest.mark.not_in_vm
 
 READY = 'mount -t tmpfs -o mode=711,{} tmpfs "$0" && echo ready && exec sleep 100000'
 

@@ -19,9 +19,10 @@ PARTS = ["smoke", *(["systemd", "old", "engines"] if IN_GUEST else [])]
 # Of `e2e`: what a sanitizer build has of it when there is little time.
 SMOKE = ("test_run.py", "test_config.py")
 LINT_STEPS = ["layout", "size", "format", "cppcheck", "types", "tidy"]
-# About how many seconds a test of a layer takes, and those jobs that take long: they begin first.
+# What takes longest begins first. About how many seconds a test of a folder takes:
 TEST_S = {"escape": 0.15, "crash": 1.5, "hosts": 0.7, "e2e": 0.6}
-LONG_S = {"faults-build": 3000, "vm": 2400, "asan-build": 2000, "tidy": 600, "cppcheck": 60,
+# Jobs and files that take longer than that. Builds stand above all, since others wait for them.
+PRIORITY = {"faults-build": 3000, "vm": 2400, "asan-build": 2000, "tidy": 600, "cppcheck": 60,
           "test_create": 300, "test_executor_program": 280, "test_executor_slurm": 250, "test_executor_engine": 250, "test_executor_oci": 200,
           "test_phases": 180, "test_kill": 170, "test_executor_slurm_losses": 150, "test_create_image": 150, "test_faults": 130, "test_bench": 120,
           "test_pages": 120, "test_shipped_pipelines": 120, "test_post_process": 100, "test_outputs": 90}
@@ -43,6 +44,9 @@ class Plan:
     def jobs(self, layers):
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             found = list(pool.map(self._layer, layers))
+        for layer, jobs in zip(layers, found):
+            if not jobs:
+                jobs.append(Job(layer, layer, lambda layer=layer: [Case(layer, "failed", "the layer has no tests")]))
         return list(self.builds.values()) + [job for jobs in found for job in jobs]
 
     def _layer(self, layer):
@@ -51,8 +55,8 @@ class Plan:
 
     def _marks(self):
         if IN_GUEST:
-            return "not systemd and not old and not here"
-        return "not systemd and not old and not vm" + (" and not complete" if self.first_tier else "")
+            return "not systemd and not old and not not_in_vm"
+        return "not systemd and not old and not vm" + (" and not test_all" if self.first_tier else "")
 
     # C programs and files of pytest.
 
@@ -80,8 +84,8 @@ class Plan:
         def work(env):
             return [case for name, command in programs for case in context.tap(layer, name, command, env=env)]
 
-        # One after the other: they are short, and those of `kernel` use the same groups.
-        return [self._job(context, layer, f"{layer}-{suite}-programs", work, sanitized, weight=60, needs=needs)]
+        # One after the other: they are short.
+        return [self._job(context, layer, f"{layer}-{suite}-programs", work, sanitized, priority=60, needs=needs)]
 
     def _tests(self, context, layer, folder, files=None, mark="", needs=(), sanitized=None):
         """The tests of a folder: all, those of some files, or those with a mark."""
@@ -92,7 +96,7 @@ class Plan:
             tests = [test for test in tests if pathlib.Path(test["file"]).name in files]
         made = [self._job(context, layer, part, lambda env, part=part, chosen=chosen: context.pytest(part, chosen, env),
                           sanitized, alone=alone, needs=needs,
-                          weight=LONG_S.get(pathlib.Path(chosen[0]["file"]).stem, len(chosen) * TEST_S.get(folder, 1)))
+                          priority=PRIORITY.get(pathlib.Path(chosen[0]["file"]).stem, len(chosen) * TEST_S.get(folder, 1)))
                 for part, chosen, alone in self._parts(name, tests)]
         return made + [Job(layer, f"{name}-list", lambda: failed)] if failed else made
 
@@ -115,7 +119,7 @@ class Plan:
             files.setdefault((pathlib.Path(test["file"]).stem, "alone" in test["marks"]), []).append(test)
         parts = []
         for (stem, alone), chosen in files.items():
-            shares = 1 if alone else max(test["marks"].get("shares", [1])[0] for test in chosen)
+            shares = 1 if alone else max(test["marks"].get("split", [1])[0] for test in chosen)
             for i in range(shares):
                 share = chosen[len(chosen) * i // shares:len(chosen) * (i + 1) // shares]
                 label = f"{name}-{stem}" + ("-alone" if alone else "") + (f"-{i + 1}" if shares > 1 else "")
@@ -132,7 +136,7 @@ class Plan:
 
         with self.builds_lock:
             if name not in self.builds:
-                self.builds[name] = Job("build", f"{name}-build", work, weight=LONG_S[f"{name}-build"])
+                self.builds[name] = Job("build", f"{name}-build", work, priority=PRIORITY[f"{name}-build"])
             return (self.builds[name],)
 
     def _faults_build(self):
@@ -171,7 +175,7 @@ class Plan:
 
     def _engines(self, layer):
         """Docker and Podman on control groups of version 2."""
-        return self._tests(self.context, layer, "e2e", mark="version2")
+        return self._tests(self.context, layer, "e2e", mark="also_in_vm")
 
     def _smoke(self, layer):
         return self._tests(self.context, layer, "e2e", SMOKE)
@@ -195,7 +199,7 @@ class Plan:
         program = [ROOT / "tests/fuzz/run", "--build", self.context.build, "--built"]
         names = sorted(path.stem.removeprefix("fuzz_") for path in (ROOT / "tests/fuzz").glob("fuzz_*.c"))
         return [Job(layer, f"fuzz-{name}", lambda name=name: self.context.tap(layer, name, [*program, name], LAYER_LIMIT_S),
-                    weight=10, needs=needs) for name in names]
+                    priority=10, needs=needs) for name in names]
 
     def _vm(self, layer):
         """The suite boots a guest for each kernel, in which this driver runs again and leaves its summaries."""
@@ -209,7 +213,7 @@ class Plan:
             if status != 0:
                 cases.append(Case("suite", "failed", f"exit status {status}\n{tail(output)}"))
             return cases
-        return [Job(layer, layer, work, weight=LONG_S["vm"], needs=self._faults_build())]
+        return [Job(layer, layer, work, priority=PRIORITY["vm"], needs=self._faults_build())]
 
     def _lint(self, layer):
         def work(step):
@@ -217,4 +221,4 @@ class Plan:
             words = ["-c"] if self.first_tier and step == "tidy" else []
             status, output = self.context.run(f"{layer}-{step}", [ROOT / "tools/lint", "-b", self.context.build, "-j", "1", *words, step])
             return [Case(step, "passed" if status == 0 else "failed", "" if status == 0 else tail(output), time.monotonic() - start)]
-        return [Job(layer, f"lint-{step}", lambda step=step: work(step), weight=LONG_S.get(step, 10)) for step in LINT_STEPS]
+        return [Job(layer, f"lint-{step}", lambda step=step: work(step), priority=PRIORITY.get(step, 10)) for step in LINT_STEPS]

@@ -91,13 +91,13 @@ def totals(cases):
     return text + (f", {skipped} skipped" if skipped else "")
 
 
-def essence(detail):
+def summary_lines(detail):
     """What pytest says went wrong, without where: a log that is cut off still tells it."""
     said = [line.strip()[:400] for line in detail.splitlines() if re.match(r"E\s", line)]
     return said[:3]
 
 
-def with_lines(text, program):
+def with_source_lines(text, program):
     """In a box there is no program to ask for the line of an address."""
     def line(match):
         told = subprocess.run(["addr2line", "-f", "-i", "-p", "-e", program, match[1]],

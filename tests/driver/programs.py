@@ -1,5 +1,6 @@
 """Where things are, and how a program is run for the driver: C programs, pytest, and what sanitizers report of either."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -10,7 +11,7 @@ import tempfile
 import threading
 import time
 
-from outcomes import Case, junit_cases, tail, tap_cases, with_lines
+from outcomes import Case, junit_cases, tail, tap_cases, with_source_lines
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 IN_GUEST = os.environ.get("CUPEL_TEST_VM") == "1"
@@ -19,8 +20,12 @@ PROGRAM_LIMIT_S = 1800 if IN_GUEST else 300
 LAYER_LIMIT_S = 3600
 
 
+class Ended(Exception):
+    """The driver was told to end."""
+
+
 class Running:
-    """The programs that run now, to be ended when the driver is."""
+    """The programs that run now. When the driver is told to end, they are too."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -30,7 +35,7 @@ class Running:
     def start(self, command, **options):
         with self._lock:
             if self._over:
-                raise InterruptedError("the driver was told to end")
+                raise Ended
             process = subprocess.Popen(command, start_new_session=True, **options)
             self._processes.add(process)
         return process
@@ -40,11 +45,17 @@ class Running:
             self._processes.discard(process)
 
     def end_all(self):
+        """First politely, so that pytest ends the servers that its tests have started."""
         with self._lock:
             self._over = True
-            for process in self._processes:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGTERM)
+            processes = [process for process in self._processes if process.poll() is None]
+        for number, limit_s in ((signal.SIGTERM, 30), (signal.SIGKILL, 5)):
+            for process in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+            end = time.monotonic() + limit_s
+            while any(process.poll() is None for process in processes) and time.monotonic() < end:
+                time.sleep(0.1)
 
 
 class Reports:
@@ -79,7 +90,7 @@ class Reports:
         means something is proven each time by a program that errs on purpose."""
         text = self.take()
         if text:
-            return Case(f"{name}: sanitizer", "failed", with_lines(text, context.build / "cupel"))
+            return Case(f"{name}: sanitizer", "failed", with_source_lines(text, context.build / "cupel"))
         status, _ = context.run(f"{name}-sanitizer", [context.build / "cupel", "--version"], 60,
                                 env={**self.env, "CUPEL_SANITIZER_SELF_TEST": "1"})
         text = self.take()
@@ -150,13 +161,14 @@ class Context:
                 if suite in [name.split(":")[-1] for name in test["suite"]]]
 
     def collect(self, name, files, marks):
-        """The tests of these files that have these marks: [{name, file, marks}], or the case that says why not."""
-        told = self.results / f"{name}-list.json"
-        told.unlink(missing_ok=True)
-        status, output = self.run(f"{name}-list", self._pytest("-q", "-m", marks, f"--list={told}", *files))
-        if status not in (0, 5) or not told.exists():
-            return [], [Case(f"{name}: collect", "failed", f"pytest: exit status {status}\n{tail(output)}")]
-        return json.loads(told.read_text(encoding="utf-8")), []
+        """The tests of these files that have these marks, [{name, file, marks}], and cases: files that skip themselves, or why there is no list."""
+        listed = self.results / f"{name}-list.json"
+        listed.unlink(missing_ok=True)
+        status, output = self.run(f"{name}-list", self._pytest("-q", "-m", marks, f"--list={listed}", *files))
+        if status not in (0, 5) or not listed.exists():
+            return [], [Case(f"{name}: list", "failed", f"pytest: exit status {status}\n{tail(output)}")]
+        answer = json.loads(listed.read_text(encoding="utf-8"))
+        return answer["tests"], [Case(f"{name}: {one['name']}", "skipped", one["reason"]) for one in answer["skipped"]]
 
     def pytest(self, name, tests, env=None):
         """Runs these tests, as `collect` named them; each must come back."""

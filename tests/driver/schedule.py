@@ -7,6 +7,7 @@ import traceback
 import typing
 
 from outcomes import Case
+from programs import Ended
 
 
 @dataclasses.dataclass(eq=False)
@@ -15,7 +16,7 @@ class Job:
     layer: str
     name: str
     work: typing.Callable
-    weight: float = 1.0  # about how many seconds it takes
+    priority: float = 1.0  # about how many seconds it takes
     alone: bool = False
     needs: tuple = ()
 
@@ -24,17 +25,13 @@ class Schedule:
     """Runs all jobs by `workers` threads; over(job, cases, began, ended) hears of each."""
 
     def __init__(self, jobs, workers, over):
-        self.waiting = sorted(jobs, key=lambda job: (job.alone, -job.weight))
+        self.waiting = sorted(jobs, key=lambda job: (job.alone, -job.priority))
         self.workers = workers
         self.over = over
         self.running = set()
         self.done = set()
-        self.stopped = False
         self.changed = threading.Condition()
         self.start = time.monotonic()
-
-    def stop(self):
-        self.stopped = True
 
     def run(self):
         """Returns how many seconds it took."""
@@ -44,6 +41,8 @@ class Schedule:
         for thread in threads:
             while thread.is_alive():
                 thread.join(1)  # a signal is heard between
+        for job in self.waiting + list(self.running):
+            self.over(job, [Case(job.name, "failed", "it did not run to its end: a mistake of the driver, see above")], self._now(), self._now())
         return self._now()
 
     def _now(self):
@@ -63,9 +62,9 @@ class Schedule:
     def _work(self):
         while True:
             with self.changed:
-                while self.waiting and not self.stopped and self._next() is None:
+                while self.waiting and self._next() is None:
                     self.changed.wait(1)
-                if not self.waiting or self.stopped:
+                if not self.waiting:
                     return
                 job = self._next()
                 self.waiting.remove(job)
@@ -73,7 +72,7 @@ class Schedule:
             began = self._now()
             try:
                 cases = job.work()
-            except InterruptedError:
+            except Ended:
                 return
             except Exception:  # pylint: disable=broad-except  # the driver's own mistake fails its layer, not all of them
                 cases = [Case(job.name, "failed", traceback.format_exc())]

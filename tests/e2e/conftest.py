@@ -50,7 +50,7 @@ def server():
         yield made
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.complete)])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.test_all)])
 def kept(request, callers):
     callers("root")  # skips where there is none
     made = ledgers.Kept(request.param, request.getfixturevalue("server") if request.param == "postgresql" else None)

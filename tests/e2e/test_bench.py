@@ -13,7 +13,7 @@ import pytest
 import cupel as lib
 
 # The first of them waits for all of the benchmark.
-pytestmark = [pytest.mark.limit_s(1500 * lib.SLOW), pytest.mark.complete]
+pytestmark = [pytest.mark.limit_s(1500 * lib.SLOW), pytest.mark.test_all]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENV = {"CUPEL": str(lib.BINARY), "PYTHONDONTWRITEBYTECODE": "1"}
 

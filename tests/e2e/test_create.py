@@ -15,7 +15,7 @@ import pytest
 import cupel as lib
 from makers import maker  # noqa: F401  (fixtures)
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 
 @pytest.fixture

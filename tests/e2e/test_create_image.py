@@ -15,7 +15,7 @@ import cupel as lib
 import oci
 from makers import maker  # noqa: F401  (fixtures)
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 
 # rootfs

@@ -15,7 +15,7 @@ import cupel as lib
 import leftovers
 import platforms
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 # Moves amounts between two tables, always both in one transaction, until it is told to end.
 WRITER = """

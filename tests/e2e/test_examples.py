@@ -8,7 +8,7 @@ import pytest
 
 import platforms
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 

@@ -12,7 +12,7 @@ import pytest
 import cupel as lib
 from engine_runs import LACKS, QUIET, engine, far, job_of, wait_for_text  # noqa: F401  (fixtures)
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 GRAB = "data = bytearray(500 << 20); print(len(data))"
 
@@ -20,7 +20,7 @@ GRAB = "data = bytearray(500 << 20); print(len(data))"
 # How it ends
 
 
-@pytest.mark.version2
+@pytest.mark.also_in_vm
 def test_success_with_outputs_and_a_receipt(far, engine):
     script = "echo hello; echo oops >&2; echo 1,2 > $CUPEL_OUT_DIR/table.csv; env"
     result = far.run("--memory", "200M", "--cpus", "0.5", "--pids", "50", "--", "sh", "-c", script)
@@ -45,7 +45,7 @@ def test_success_with_outputs_and_a_receipt(far, engine):
     assert result.verdict["usage"]["memory_peak_bytes"] > 0
 
 
-@pytest.mark.version2
+@pytest.mark.also_in_vm
 def test_exit_status_and_signal_are_told_apart(far):
     said = far.run("--", "sh", "-c", "exit 137")
     assert (said.status, said.cause, said.verdict["signal"]) == (137, "exit", None)
@@ -61,7 +61,7 @@ def test_a_program_that_is_not_there(far):
     assert far.run("--", "/etc/passwd").status == 126
 
 
-@pytest.mark.version2
+@pytest.mark.also_in_vm
 def test_oom_by_the_kernel_s_own_count(far):
     result = far.run("--memory", "64M", "--", "python3", "-c", GRAB)
     assert (result.status, result.cause) == (137, "oom"), result.stderr
@@ -70,7 +70,7 @@ def test_oom_by_the_kernel_s_own_count(far):
     assert (control.status, control.cause) == (0, "ok"), control.stderr
 
 
-@pytest.mark.version2
+@pytest.mark.also_in_vm
 def test_the_whole_container_ends_for_one_of_its_processes(far):
     result = far.run("--memory", "64M", "--", "sh", "-c", f"python3 -c '{GRAB}'; sleep 1000")
     assert (result.status, result.cause) == (137, "oom"), result.stderr
@@ -92,7 +92,7 @@ def test_the_deadline_asks_first_and_then_kills(far):
     assert result.verdict["evidence"]["killed_by_force"]
 
 
-@pytest.mark.version2
+@pytest.mark.also_in_vm
 def test_too_many_processes(far):
     script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep %d & done; wait"
     result = far.run("--pids", "10", "--", "sh", "-c", script % 60)  # the first must not be over when the last is started
@@ -242,7 +242,7 @@ print("links", sorted(os.listdir("/sys/class/net")))
 """
 
 
-@pytest.mark.version2
+@pytest.mark.also_in_vm
 def test_containment(far):
     """Each act that is refused, beside those that must still work."""
     result = far.run("--", "python3", "-c", f"HOME = {str(far.home)!r}\n" + INSIDE)
@@ -274,7 +274,7 @@ def keeper_pid(far, run_id):
     return json.loads(path.read_text().splitlines()[0])["data"]["keeper_pid"]
 
 
-@pytest.mark.version2
+@pytest.mark.also_in_vm
 def test_another_keeper_takes_over(far, engine):
     """Nothing is lost, and nothing runs twice."""
     script = "echo once >> out/count; echo on; while ! test -e out/go; do sleep 0.1; done; echo end; exit 5"

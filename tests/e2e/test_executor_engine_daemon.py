@@ -11,7 +11,7 @@ import cupel as lib
 import engines
 from engine_runs import LACKS, QUIET, engine, far, job_of, wait_for_text  # noqa: F401  (fixtures)
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 
 def test_a_log_that_can_t_be_kept_is_told(far, engine):

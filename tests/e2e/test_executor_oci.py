@@ -16,7 +16,7 @@ import cupel as lib
 import leftovers
 from crashes import Crash
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 NAMES = ["crun", "runc", "runsc"]
 # gVisor needs more of both than cupel's own box does: its own memory and threads count.

@@ -15,7 +15,7 @@ import cupel as lib
 import program_executor
 import services
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 Node = program_executor.Node
 LIMITS = "limits: {memory: %dK, disk: 16M, grace: 1s}\n" % lib.memory_limit_kb(64 << 10)

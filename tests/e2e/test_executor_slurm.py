@@ -17,7 +17,7 @@ import faults
 import slurm
 from slurm_runs import SLEEPS, SMALL, assert_swept, cluster, finish, gate, has_event, here, run, seen, stage, started, use  # noqa: F401  (fixtures)
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 NOBODY = 65534
 

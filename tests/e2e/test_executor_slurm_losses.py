@@ -10,7 +10,7 @@ import pytest
 import cupel as lib
 from slurm_runs import SLEEPS, assert_swept, cluster, finish, gate, here, log_of, run, seen, stage, started, submitted, use  # noqa: F401  (fixtures)
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING"])

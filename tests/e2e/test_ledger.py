@@ -335,7 +335,7 @@ def test_a_record_that_cannot_be_read_holds_up_no_other(kept):
     assert bad.name in kept.status()["last_error"]
 
 
-@pytest.mark.complete
+@pytest.mark.test_all
 def test_two_homes_share_a_database(server, callers):
     callers("root")
     one, two = Kept("postgresql", server), Kept("postgresql", server)
@@ -349,7 +349,7 @@ def test_two_homes_share_a_database(server, callers):
     one.close(), two.close()
 
 
-@pytest.mark.complete
+@pytest.mark.test_all
 def test_a_new_database_gets_all(server, kept_sqlite):
     """From SQLite to PostgreSQL: what was delivered to the one is owed to the other."""
     runs = [kept_sqlite.run().run_dir.name for _ in range(3)]

@@ -10,7 +10,7 @@ import cupel as lib
 import leftovers
 import ledgers
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def lose(caller, run_id):
     process.wait(60)
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.complete)])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.test_all)])
 def filled(request, callers):
     callers("root")
     kept = ledgers.Kept(request.param, request.getfixturevalue("server") if request.param == "postgresql" else None)

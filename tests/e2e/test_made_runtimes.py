@@ -15,7 +15,7 @@ import cupel as lib
 import oci
 import pytest
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 
 BUSYBOX = pathlib.Path("/bin/busybox")

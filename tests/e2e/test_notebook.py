@@ -12,7 +12,7 @@ import pytest
 
 import cupel as lib
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 ROOT = lib.TESTS.parent
 PACKAGES = ("nbclient", "ipykernel", "nbconvert", "matplotlib")

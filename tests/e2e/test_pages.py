@@ -10,7 +10,7 @@ import pytest
 import cupel as lib
 from page_service import ROWS, RUNC, browser, left, person, row, service, wait_loaded, wait_row  # noqa: F401  (fixtures)
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 LINES = r"""
 import time

@@ -12,7 +12,7 @@ import cache
 import cupel as lib
 from page_service import ROWS, browser, left, person, row, service, wait_loaded, wait_row  # noqa: F401  (fixtures)
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 AXE = "axe-core@4.11.0"
 

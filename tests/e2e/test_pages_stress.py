@@ -9,7 +9,7 @@ import faults
 from page_service import ROWS, browser, left, person, service, wait_loaded, wait_row  # noqa: F401  (fixtures)
 from serving import Serving
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 MARK = '<script>document.title="owned"</script><img src=x onerror=document.title="owned">\u202eevil\'"&'
 HOSTILE = r"""

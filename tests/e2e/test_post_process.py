@@ -17,7 +17,7 @@ import ledgers
 import leftovers
 import platforms
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 CSV = "printf 'gene,score\\na,1\\nb,2\\n' > out/results.csv"
 BY = ["sqlite", "socket", "tcp"]

@@ -17,7 +17,7 @@ import leftovers
 import platforms
 import ledgers
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 
 class Guarded:

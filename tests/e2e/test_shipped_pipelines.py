@@ -11,7 +11,7 @@ import pytest
 
 import cupel as lib
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAMBDA = pathlib.Path("/usr/share/doc/bowtie2/examples/reads/reads_1.fq.gz")

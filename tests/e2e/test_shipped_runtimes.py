@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-pytestmark = pytest.mark.complete
+pytestmark = pytest.mark.test_all
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAMBDA = pathlib.Path("/usr/share/doc/bowtie2/examples")

@@ -375,7 +375,7 @@ def server():
         yield made
 
 
-@pytest.mark.complete
+@pytest.mark.test_all
 def test_postgresql(fresh, server):
     db = ledgers.PostgresLedger(server)
     fresh.configure(f"ledger: {{url: '{db.url}'}}\n")

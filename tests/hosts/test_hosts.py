@@ -13,7 +13,7 @@ import cupel as lib
 import leftovers
 import pytest
 
-pytestmark = pytest.mark.shares(2)
+pytestmark = pytest.mark.split(2)
 
 LESSER = lib.BUILD / "tests/hosts/lesser"
 LIMITERS = "memory,cpu,pids"

@@ -18,6 +18,8 @@ TIERS = {"first": ["unit", "kernel", "escape", "crash", "hosts", "e2e", "lint"],
 PARTS = ["smoke", *(["systemd", "old", "engines"] if IN_GUEST else [])]
 # Of `e2e`: what a sanitizer build has of it when there is little time.
 SMOKE = ("test_run.py", "test_config.py")
+# Half of the processors, since tests run beside it.
+LINT_JOBS = str(max(1, (os.cpu_count() or 1) // 2))
 LINT_STEPS = ["layout", "size", "format", "cppcheck", "types", "tidy"]
 # What takes longest begins first. About how many seconds a test of a folder takes:
 TEST_S = {"escape": 0.15, "crash": 1.5, "hosts": 0.7, "e2e": 0.6}
@@ -219,6 +221,6 @@ class Plan:
         def work(step):
             start = time.monotonic()
             words = ["-c"] if self.first_tier and step == "tidy" else []
-            status, output = self.context.run(f"{layer}-{step}", [ROOT / "tools/lint", "-b", self.context.build, "-j", "1", *words, step])
+            status, output = self.context.run(f"{layer}-{step}", [ROOT / "tools/lint", "-b", self.context.build, "-j", LINT_JOBS, *words, step])
             return [Case(step, "passed" if status == 0 else "failed", "" if status == 0 else tail(output), time.monotonic() - start)]
         return [Job(layer, f"lint-{step}", lambda step=step: work(step), priority=PRIORITY.get(step, 10)) for step in LINT_STEPS]

@@ -30,6 +30,7 @@ class Schedule:
         self.over = over
         self.running = set()
         self.done = set()
+        self.unreported = []
         self.changed = threading.Condition()
         self.start = time.monotonic()
 
@@ -41,7 +42,7 @@ class Schedule:
         for thread in threads:
             while thread.is_alive():
                 thread.join(1)  # a signal is heard between
-        for job in self.waiting + list(self.running):
+        for job in self.waiting + list(self.running) + self.unreported:
             self.over(job, [Case(job.name, "failed", "it did not run to its end: a mistake of the driver, see above")], self._now(), self._now())
         return self._now()
 
@@ -79,5 +80,9 @@ class Schedule:
             with self.changed:
                 self.running.remove(job)
                 self.done.add(job)
-                self.over(job, cases, began, self._now())
+                try:
+                    self.over(job, cases, began, self._now())
+                except Exception:  # pylint: disable=broad-except  # the others go on, and this one is missed at the end
+                    traceback.print_exc()
+                    self.unreported.append(job)
                 self.changed.notify_all()

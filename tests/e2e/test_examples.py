@@ -57,7 +57,7 @@ def test_each_limit_has_its_cause(cupel, examples, script, cause):
 def test_the_step_takes_the_results_into_a_table(cupel, examples):
     platform = platforms.Sqlite(cupel)
     platforms.declare(cupel, platform, args=["codons", "out/results.csv"])
-    text = cupel.config.read_text(encoding="utf-8").partition("\n")[2]
+    text = cupel.settings
     cupel.configure(text.replace("  step:", "  results-to-table:"))
     result = cupel.run(examples / "post_process/analysis.yaml")
     assert result.cause == "ok", result.stderr

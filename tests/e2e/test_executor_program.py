@@ -446,7 +446,7 @@ def test_a_submission_to_the_service(fresh):
     if not services.SERVE.exists():
         pytest.skip("service: cupel was built without libmicrohttpd or libsystemd")
     node = Node(fresh)
-    service = services.Service(fresh, config=fresh.config.read_text().split("\n", 1)[1])
+    service = services.Service(fresh, config=fresh.settings)
     service.start()
     try:
         run_id = service.submit("sh", "-c", "echo said; echo x > out/x", analysis={"executor": "node"})

@@ -276,7 +276,7 @@ def refused(cupel, *args):
 def test_what_is_wrong_is_said_with_its_place_before_anything_runs(cupel):
     platform = platforms.Sqlite(cupel)
     script = platforms.declare(cupel, platform)
-    base = cupel.config.read_text(encoding="utf-8").partition("\n")[2]
+    base = cupel.settings
 
     def said(change, text="command: [\"true\"]\npost_process: step\n"):
         cupel.configure(change(base))
@@ -463,7 +463,7 @@ def test_a_named_user_is_whom_the_server_sees(root, server):
     platform.change("GRANT ALL ON results TO postgres")
     platforms.declare(root, platform, script=platforms.STEP, args=["commit"])
     assert taken(root).cause == "post-process", "the control: a user of the run's own is nobody"
-    root.configure(root.config.read_text(encoding="utf-8").partition("\n")[2]
+    root.configure(root.settings
                    + "    user: postgres\n")
     result = taken(root)
     assert result.cause == "ok", step_of(root, result).log("stderr.log")

@@ -259,6 +259,7 @@ class Cupel:
 
     def configure(self, text=""):
         """The host's configuration for this caller: the groups, `text`, and the place of its own for working directories."""
+        self.settings = text
         work = f"\nwork: {{root: '{self.work_root}'}}\n" if self.own_work else ""  # last: tests know the lines of `text`
         self.config.write_text(f"cgroup: {{parent: {self.parent}}}\n{text}{work}", encoding="utf-8")
         self.own(self.config)

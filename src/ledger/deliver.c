@@ -213,6 +213,8 @@ static int deliver_owed(struct delivering *d, const json_t *state, struct err *e
 	if (r < 0)
 		return r;
 	/* Marks that were made just now, or since we chained. */
+	if (d->before)
+		d->before(d->before_data, &ids);
 	deliver_chain_owed(d->config, &ids, is_reconciled ? CHAIN_TAIL : CHAIN_WHOLE, d->report);
 	r = deliver_ids(d, &ids, err);
 	if (r >= 0)
@@ -220,7 +222,8 @@ static int deliver_owed(struct delivering *d, const json_t *state, struct err *e
 	return r < 0 ? r : deliver_chain(d, is_reconciled && home_is_scanned(state), err);
 }
 
-static int deliver(const struct config *c, struct ledger_delivery *report, struct err *err)
+static int deliver(const struct config *c, ledger_before *before, void *before_data,
+		   struct ledger_delivery *report, struct err *err)
 {
 	CLEANUP_LEDGER struct ledger *l = NULL;
 	CLEANUP_STRV struct strv owed = { 0 };
@@ -229,11 +232,17 @@ static int deliver(const struct config *c, struct ledger_delivery *report, struc
 	int r = id_list(c->home, "undelivered", &owed, err);
 	if (r < 0 || (is_reconciled && owed.n == 0))
 		return r;
-	FAULT_PHASE("ledger-begun");
 	/* Before the database is asked for anything: it may be down for long. */
+	if (before)
+		before(before_data, &owed);
+	FAULT_PHASE("ledger-begun");
 	deliver_chain_owed(c, &owed, home_is_scanned(state) ? CHAIN_TAIL : CHAIN_WHOLE, report);
 	r = ledger_open(c, &l, err);
-	struct delivering d = { .config = c, .ledger = l, .report = report };
+	struct delivering d = { .config = c,
+				.ledger = l,
+				.report = report,
+				.before = before,
+				.before_data = before_data };
 	if (r >= 0)
 		r = deliver_owed(&d, state, err);
 	const char *error = r < 0 ? err->text : report->failed ? report->last_error.text : NULL;
@@ -248,12 +257,12 @@ int ledger_deliver(const struct config *c, enum ledger_wait wait, struct ledger_
 	struct ledger_delivery report = { 0 };
 	int r = home_lock(c, wait, &lock_fd, err);
 	if (r >= 0)
-		r = deliver(c, &report, err);
+		r = deliver(c, NULL, NULL, &report, err);
 	*ret = report;
 	return r;
 }
 
-int ledger_deliver_soon(const struct config *c, void (*before)(void *data), void *data,
+int ledger_deliver_soon(const struct config *c, ledger_before *before, void *data,
 			struct ledger_delivery *ret, struct err *err)
 {
 	const struct timespec moment = { .tv_nsec = MOMENT_NS };
@@ -263,8 +272,7 @@ int ledger_deliver_soon(const struct config *c, void (*before)(void *data), void
 	if (r >= 0) {
 		(void)nanosleep(&moment, NULL);
 		FAULT_PHASE("ledger-awaited");
-		before(data);
-		r = deliver(c, &report, err);
+		r = deliver(c, before, data, &report, err);
 	}
 	*ret = report;
 	return r;

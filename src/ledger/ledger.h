@@ -52,8 +52,10 @@ enum ledger_wait { LEDGER_TRY, LEDGER_WAIT };
 int ledger_deliver(const struct config *c, enum ledger_wait wait, struct ledger_delivery *ret,
 		   struct err *err);
 /* The same for somebody whom nobody waits for: a moment after it has taken its place, so that what ends meanwhile, whose commands see that
- * somebody is at it, goes in the same transaction. `before` is called between the two. Does not wait for another process. */
-int ledger_deliver_soon(const struct config *c, void (*before)(void *data), void *data,
+ * somebody is at it, goes in the same transaction. Does not wait for another process. Nothing is delivered that `before` was not called for; it may be
+ * called for the same run twice. */
+typedef void ledger_before(void *data, const struct strv *ids);
+int ledger_deliver_soon(const struct config *c, ledger_before *before, void *data,
 			struct ledger_delivery *ret, struct err *err);
 /* Cheap, without the database: is anything owed that nobody is delivering? */
 bool ledger_owes(const struct config *c);

@@ -138,6 +138,8 @@ struct delivering {
 	char home[HOME_ID];
 	enum put_compare compare;
 	struct ledger_delivery *report;
+	ledger_before *before; /* NULL: nobody wants to know */
+	void *before_data;
 };
 int deliver_ids(struct delivering *d, const struct strv *ids, struct err *err);
 /* The ledger's copy of the chain. A chain that is damaged is a failure in the report, not of the delivery. `is_scanned`: no run is without both

@@ -7,7 +7,6 @@
 
 #include "ledger/ledger.h"
 #include "run/run.h"
-#include "spec/id.h"
 
 #define DELIVERY_SECONDS 900 /* an end for whatever could hang in a library */
 
@@ -35,15 +34,12 @@ struct describing {
 };
 
 /* Before the ledger has it and its mark is gone. Whatever fails there is tried again by the next who delivers, and holds up nobody. */
-static void describe_owed(void *data)
+static void describe_owed(void *data, const struct strv *ids)
 {
 	const struct describing *d = data;
-	CLEANUP_STRV struct strv ids = { 0 };
 	struct err err = { 0 };
-	if (id_list(d->config->home, "undelivered", &ids, &err) < 0)
-		return;
-	for (size_t i = 0; i < ids.n; i++)
-		(void)d->describe(d->config, ids.v[i], &err);
+	for (size_t i = 0; i < ids->n; i++)
+		(void)d->describe(d->config, ids->v[i], &err);
 }
 
 /* A run that ended after we had looked, and found us at work, has started nobody: so we look again once the lock is free. */

@@ -5,11 +5,14 @@ SQLite's to test."""
 import contextlib
 import fcntl
 import json
+import os
+import signal
 
 import pytest
 
+import cupel as lib
 import leftovers
-from faults import Failures, work
+from faults import Failures, is_stopped, work
 
 pytestmark = pytest.mark.not_in_vm
 
@@ -105,3 +108,25 @@ def test_a_home_without_a_ledger_gets_one_whatever_fails(settled):
         status, _, err = deliver(settled, f"fail:any:{k}:KILL")
         failures.case(f"{k}", check, settled, status, err)
     failures.assert_none()
+
+
+def test_a_run_that_ends_during_a_delivery_is_described_too(settled):
+    """Its mark is found by a delivery that has begun before. Its crate is written first, as for any other run."""
+    caller = settled.caller
+    first = caller.run(*work(), env={"CUPEL_FAULT": "pause:ledger-begun"})
+    assert first.cause == "ok", first.stderr
+    paused = []
+
+    def is_paused():
+        paused[:] = [pid for pid in (int(text.split()[1]) for text in leftovers.processes(caller)) if is_stopped(pid)]
+        return paused
+
+    assert lib.wait_until(is_paused)
+    second = caller.run(*work())
+    assert second.cause == "ok" and (caller.home / "undelivered" / second.run_dir.name).exists()
+    for pid in paused:
+        os.kill(pid, signal.SIGCONT)
+    assert lib.wait_until(lambda: not any((caller.home / "undelivered").iterdir()))
+    for run in (first, second):
+        assert (run.run_dir / "ro-crate-metadata.json").exists(), run.run_dir
+    leftovers.assert_nothing_left(caller)

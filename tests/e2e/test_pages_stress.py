@@ -171,15 +171,18 @@ MANY = 10000
 def crowded(callers):
     """A service with ten thousand runs: one that was, and as many with its record under other ids."""
     callers("root")
-    caller = lib.Cupel("root", place=faults.memory(), own_work=True)  # 60,000 files
+    caller = lib.Cupel("root", place=faults.memory())  # 60,000 files
+    stem = caller.new_id()
     try:
-        one = caller.run("--quest", "many", "--name", "one of many", "--", "true", id="r00000").run_dir
+        result = caller.run("--quest", "many", "--name", "one of many", "--", "true", id=f"{stem}-00000")
+        assert result.cause == "ok", result.stderr
+        one = result.run_dir
         texts = {name: (one / name).read_text() for name in ("analysis.json", "verdict.json", "events.jsonl", "outputs.json", "stdout.log", "stderr.log")}
         for number in range(1, MANY):
-            run_id = f"r{number:05}"
+            run_id = f"{stem}-{number:05}"
             caller.run_dir(run_id).mkdir()
             for name, text in texts.items():
-                (caller.run_dir(run_id) / name).write_text(text.replace("r00000", run_id))
+                (caller.run_dir(run_id) / name).write_text(text.replace(f"{stem}-00000", run_id))
         status, _, err = caller.call(caller.binary, "ledger", "rebuild")
         assert status == 0, err
         with Serving(caller) as made:

@@ -256,10 +256,14 @@ def test_the_cpu_weight_of_all_runs(fresh):
 
 @pytest.mark.alone
 def test_the_wait_for_a_cpu_is_recorded(root):
-    """While others keep all of them busy; how long is the kernel's to say, but a run that spins for seconds has waited."""
-    others = [root.popen("/usr/bin/python3", "-c", "while True: pass") for _ in range(2 * os.cpu_count())]
+    """While others keep the one CPU busy that it may use; how long is the kernel's to say, but a run that spins for seconds has waited."""
+    pinned = ("taskset", "-c", min(os.sched_getaffinity(0)))
+    others = [root.popen(*pinned, "/usr/bin/python3", "-c", "while True: pass") for _ in range(4)]
+    run_id = root.new_id()
     try:
-        result = root.run("--", "/usr/bin/python3", "-c", "import time\nend = time.time() + 3\nwhile time.time() < end: pass")
+        status, out, err = root.call(*pinned, root.binary, "run", "--quiet", "--id", run_id, "--",
+                                     "/usr/bin/python3", "-c", "import time\nend = time.time() + 3\nwhile time.time() < end: pass")
+        result = lib.Result(status, out, err, root.run_dir(run_id))
     finally:
         for process in others:
             process.kill()

@@ -33,14 +33,16 @@ class Door(abc.ABC):
             retries: Optional[Mapping[str, Any]] = None, not_before: Optional[Moment] = None,
             idempotency_key: Optional[str] = None, **keys: Any) -> Run:
         """Runs it to its end, whatever that is. If the caller is interrupted, the run is cancelled."""
-        run_id = self.submit(what, id=id, priority=priority, retries=retries, not_before=not_before,
-                             idempotency_key=idempotency_key, **keys)
+        run_id: Optional[str] = None
         try:
+            run_id = self.submit(what, id=id, priority=priority, retries=retries, not_before=not_before,
+                                 idempotency_key=idempotency_key, **keys)
             return self.wait(run_id)
         except BaseException:
-            with contextlib.suppress(CupelError):
-                self.cancel(run_id)
-                self.wait(run_id, 60)  # so that nothing of it is left when the caller goes on
+            if run_id is not None:
+                with contextlib.suppress(CupelError):
+                    self.cancel(run_id)
+                    self.wait(run_id, 60)  # so that nothing of it is left when the caller goes on
             raise
 
     @abc.abstractmethod

@@ -104,6 +104,8 @@ class Local(Door):
                 time.sleep(POLL_S / 25)
         except KeyboardInterrupt:  # nobody would know of it
             child.signal(signal.SIGTERM)
+            with contextlib.suppress(CupelError):
+                child.wait(60)  # so that nothing of it is left when the caller goes on
             raise
         return run_id
 

@@ -234,15 +234,12 @@ def test_an_interrupted_call_cancels_its_run(root, python, hears):
     """Also if the signal does not wake the thread that waits: here since the kernel gives it to another one."""
     told = python(root, f"""
         name = cupel.new_id()
+        events = cupel.connect().program.home / "runs" / name / "events.jsonl"
         def interrupt():
-            for _ in cupel.Local().events(name, follow=True):
-                if _["event"] == "started":
-                    os.kill(os.getpid(), signal.SIGINT)
-        def begin():
-            while not (cupel.connect().program.home / "runs" / name).exists():
+            while not (events.exists() and b'"started"' in events.read_bytes()):
                 time.sleep(0.01)
-            interrupt()
-        threading.Thread(target=begin, daemon=True).start()
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt, daemon=True).start()
         if {hears == "other"}:
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:

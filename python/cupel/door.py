@@ -42,7 +42,7 @@ class Door(abc.ABC):
             if run_id is not None:
                 with contextlib.suppress(CupelError):
                     self.cancel(run_id)
-                    self.wait(run_id, 60)  # so that nothing of it is left when the caller goes on
+                    self.wait(run_id, 60)  # the run has ended when the caller continues
             raise
 
     @abc.abstractmethod

@@ -105,7 +105,7 @@ class Local(Door):
         except KeyboardInterrupt:  # nobody would know of it
             child.signal(signal.SIGTERM)
             with contextlib.suppress(CupelError):
-                child.wait(60)  # so that nothing of it is left when the caller goes on
+                child.wait(60)  # the run has ended when the caller continues
             raise
         return run_id
 

@@ -250,6 +250,25 @@ def test_an_interrupted_call_cancels_its_run(root, python, hears):
     assert told == "cancelled"
 
 
+def test_an_interrupted_submission_leaves_no_run(root, python):
+    """The interrupt comes while the package still waits for the record: the run has ended when the caller hears of it."""
+    told = python(root, """
+        door, name = cupel.Local(), cupel.new_id()
+        events, directories = door.program.home / "runs" / name / "events.jsonl", door._directories
+        def interrupted(run_id):
+            if events.exists() and b'"started"' in events.read_bytes():
+                raise KeyboardInterrupt
+            return iter(())
+        door._directories = interrupted
+        try:
+            door._accepted(door._start(name, ["run", "--quiet", "--id", name, "--", "sleep", "100"]))
+        except KeyboardInterrupt:
+            door._directories = directories
+            tell(door.show(name).cause)
+        """)
+    assert told == "cancelled"
+
+
 def test_a_hundred_megabytes_of_output(root, python):
     told = python(root, """
         result = isolated_run(["sh", "-c", "head -c 104857600 /dev/zero | tr '\\\\0' x; printf '\\\\377\\\\376bad' >&2"], limits={"log": "40M"})

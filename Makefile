@@ -72,8 +72,9 @@ faults: need-build
 
 # One build for all that sanitizers watch: the tests and the fuzz targets. Another compiler has other warnings, here they are errors.
 sanitized: need-build
-	@test -f $(BUILD)/asan/build.ninja || CC="$(CLANG)" meson setup $(BUILD)/asan -Dfuzz=true -Doptimization=1 \
+	@test -f $(BUILD)/asan/build.ninja || CC="$(CLANG)" meson setup $(BUILD)/asan \
 		-Db_sanitize=address,undefined -Db_lundef=false -Dwerror=true
+	@meson configure $(BUILD)/asan -Dfuzz=true -Doptimization=1
 	@$(call build,$(BUILD)/asan)
 	@ninja -C $(BUILD)/asan --quiet fuzz
 

@@ -2,6 +2,7 @@
 
 import collections
 import concurrent.futures
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -25,9 +26,9 @@ LINT_STEPS = ["layout", "size", "format", "cppcheck", "types", "tidy"]
 TEST_S = {"escape": 0.15, "crash": 1.5, "hosts": 0.7, "e2e": 0.6}
 # Jobs and files that take longer than that. Builds stand above all, since others wait for them.
 PRIORITY = {"faults-build": 3000, "vm": 2400, "asan-build": 2000, "tidy": 600, "cppcheck": 60,
-          "test_create": 300, "test_executor_program": 280, "test_executor_slurm": 250, "test_executor_engine": 250, "test_executor_oci": 200,
-          "test_phases": 180, "test_kill": 170, "test_executor_slurm_losses": 150, "test_create_image": 150, "test_faults": 130, "test_bench": 120,
-          "test_pages": 120, "test_shipped_pipelines": 120, "test_post_process": 100, "test_outputs": 90}
+            "test_create": 300, "test_executor_program": 280, "test_executor_slurm": 250, "test_executor_engine": 250, "test_executor_oci": 200,
+            "test_phases": 180, "test_kill": 170, "test_executor_slurm_losses": 150, "test_create_image": 150, "test_faults": 130, "test_bench": 120,
+            "test_pages": 120, "test_shipped_pipelines": 120, "test_post_process": 100, "test_outputs": 90}
 
 
 class Plan:
@@ -66,7 +67,7 @@ class Plan:
         return self._programs(self.context, layer, layer) + self._tests(self.context, layer, layer, needs=needs)
 
     def _job(self, context, layer, name, work, sanitized=False, **more):
-        """work(env) -> cases. Each job of a sanitizer build has a page for reports of its own."""
+        """work(env) -> cases. Each job of a sanitizer build has its own report page."""
         def watched():
             if not sanitized:
                 return work({})
@@ -93,14 +94,16 @@ class Plan:
         """The tests of a folder: all, those of some files, or those with a mark."""
         sanitized = self.sanitized if sanitized is None else sanitized
         name = layer if layer == folder else f"{layer}-{folder}"
-        tests, failed = self._collect(folder, mark)
+        tests, said = self._collect(folder, mark)
+        said = [dataclasses.replace(case) for case in said]  # each layer has its own
         if files:
             tests = [test for test in tests if pathlib.Path(test["file"]).name in files]
+            said = [case for case in said if case.outcome == "failed"]
         made = [self._job(context, layer, part, lambda env, part=part, chosen=chosen: context.pytest(part, chosen, env),
                           sanitized, alone=alone, needs=needs,
                           priority=PRIORITY.get(pathlib.Path(chosen[0]["file"]).stem, len(chosen) * TEST_S.get(folder, 1)))
                 for part, chosen, alone in self._parts(name, tests)]
-        return made + [Job(layer, f"{name}-list", lambda: failed)] if failed else made
+        return made + [Job(layer, f"{name}-list", lambda: said)] if said else made
 
     def _collect(self, folder, mark):
         """Once, since several layers may have tests of one folder. An emulated machine takes a minute to read all files of one."""

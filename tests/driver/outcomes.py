@@ -98,7 +98,7 @@ def summary_lines(detail):
 
 
 def with_source_lines(text, program):
-    """In a box there is no program to ask for the line of an address."""
+    """Adds the source line to each address. The program in the box has no tool that could look it up."""
     def line(match):
         told = subprocess.run(["addr2line", "-f", "-i", "-p", "-e", program, match[1]],
                               capture_output=True, text=True, check=False)

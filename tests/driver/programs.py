@@ -161,7 +161,8 @@ class Context:
                 if suite in [name.split(":")[-1] for name in test["suite"]]]
 
     def collect(self, name, files, marks):
-        """The tests of these files that have these marks, [{name, file, marks}], and cases: files that skip themselves, or why there is no list."""
+        """The tests of these files that have these marks: [{name, file, marks}]. With them come cases for files that skip themselves, or the
+        one case that says why there is no list."""
         listed = self.results / f"{name}-list.json"
         listed.unlink(missing_ok=True)
         status, output = self.run(f"{name}-list", self._pytest("-q", "-m", marks, f"--list={listed}", *files))

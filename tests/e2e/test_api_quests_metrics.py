@@ -93,7 +93,7 @@ def test_how_a_quest_went(service):
 
 
 def test_metrics_know_the_largest_quests(service):
-    """Fifty by name, the others together, whoever is called that."""
+    """The 50 largest quests are counted by name and the rest as `other`, even if a quest is called `other`."""
     one = service.caller.run("--quest", "large", "--", "true", id="r000").run_dir
     texts = {name: (one / name).read_text() for name in ("analysis.json", "verdict.json", "events.jsonl", "outputs.json", "stdout.log", "stderr.log")}
     for number in range(1, 62):  # three of "large" and "other", one of 56 others each
